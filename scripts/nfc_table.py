@@ -52,9 +52,9 @@ def table():
     print(f"// Written by scripts/nfc_table.py from Unicode {unicodedata.unidata_version}: do not edit.")
     print('#include "folio/text/nfc.h"\n')
     print("namespace folio {\nnamespace {\n\n// clang-format off")
-    print_numbers("kPairs", "// Of each character that is made of others: `codes since the last << 1 |\n"
+    print_numbers("kPairs", "// For each character with a decomposition: `codes since the last << 1 |\n"
                   "// whether it is put together again`, the first and the second, 0 for none.", pairs)
-    print_numbers("kRuns", "// Of characters that combine: codes since the last, how many in a row, their class.",
+    print_numbers("kRuns", "// Combining characters: codes since the last, how many in a row, their class.",
                   [number for run in runs for number in run])
     numbers, last = [], 0
     for code in CODES:
@@ -64,7 +64,7 @@ def table():
             else:
                 numbers += [code - last, 1]
             last = code + 1
-    print_numbers("kNumerals", "// Of numbers that are neither digits nor letters (No): codes since the last, how many in a row.",
+    print_numbers("kNumerals", "// Numbers that are neither digits nor letters (No): codes since the last, how many in a row.",
                   numbers)
     print("// clang-format on\n\n}  // namespace\n")
     print("std::span<const uint32_t> NfcPairs() {\n  return kPairs;\n}\n")

@@ -1,4 +1,5 @@
-// Two tasks write one number without order: what ThreadSanitizer must see, through the thread pool.
+// Two tasks write one number without synchronisation, which ThreadSanitizer must report, through
+// the thread pool.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -10,7 +11,7 @@ int main() {
   std::atomic<int> met = 0;
   int64_t number = 0;
   folio::ParallelFor(2, [&](int64_t task, int) {
-    // On two threads; without an order that the sanitizer would see.
+    // On two threads; without synchronisation that the sanitizer would see.
     met.fetch_add(1, std::memory_order_relaxed);
     while (met.load(std::memory_order_relaxed) < 2) continue;
     number += task + 1;

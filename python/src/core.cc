@@ -54,9 +54,9 @@ void Errand::Run(const Work& work) {
   folio_error* error = nullptr;
   folio_status status = FOLIO_OK;
   std::thread worker([&] {
-    const folio_status of = work(cancel.get(), &error);
+    const folio_status ended = work(cancel.get(), &error);
     const std::lock_guard lock(mutex_);
-    status = of;
+    status = ended;
     done_ = true;
     changed_.notify_all();
   });
@@ -126,18 +126,18 @@ nb::object TensorView(const folio_tensor& tensor, nb::handle owner) {
   size_t shape[8];
   for (int32_t i = 0; i < tensor.rank; ++i) shape[i] = static_cast<size_t>(tensor.shape[i]);
   size_t rank = static_cast<size_t>(tensor.rank);
-  nb::dlpack::dtype of = nb::dtype<uint8_t>();
+  nb::dlpack::dtype dtype = nb::dtype<uint8_t>();
   if (dtype == "F32") {
-    of = nb::dtype<float>();
+    dtype = nb::dtype<float>();
   } else if (dtype == "BF16") {
-    of = nb::dtype<uint16_t>();
+    dtype = nb::dtype<uint16_t>();
   } else if (dtype == "F16") {
-    of = {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+    dtype = {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
   } else {  // blocks
     rank = 1;
     shape[0] = static_cast<size_t>(tensor.bytes);
   }
-  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(tensor.data, rank, shape, owner, nullptr, of));
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(tensor.data, rank, shape, owner, nullptr, dtype));
 }
 
 namespace {

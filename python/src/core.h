@@ -24,12 +24,12 @@
 
 #include "folio/c/folio.h"
 
-// What the parts of folio._core share: folio.h's handles, errors and buffers as Python has them.
+// Common to the parts of folio._core: folio.h's handles, errors and buffers in Python.
 namespace folio::python {
 
 namespace nb = nanobind;
 
-// An error of folio.h on its way to Python, where folio/_errors.py makes the exception of it.
+// An error of folio.h, which folio/_errors.py turns into an exception.
 struct Failure {
   folio_status status = FOLIO_INTERNAL;
   std::string message = {}, cause = {}, help = {};
@@ -63,22 +63,22 @@ void Ask(F&& f) {
   Check(status, error);
 }
 
-// Work on a thread of its own, while the one that called waits and hears signals: Ctrl-C asks the
-// work to stop, and is raised when it has. What the work wants of Python runs on the thread that
-// called.
+// Runs work on a thread of its own, while the calling thread waits and handles signals: Ctrl-C asks
+// the work to stop, and is raised when it has stopped. Python code that the work needs runs on the
+// calling thread.
 class Errand {
  public:
   using Work = std::function<folio_status(const folio_cancel*, folio_error**)>;
-  // Does the work. Throws what Python code raised that Call ran, KeyboardInterrupt, or the Failure
-  // of the work.
+  // Runs the work. Throws the exception of Python code that Call ran, KeyboardInterrupt, or the
+  // Failure of the work.
   void Run(const Work& work);
-  // The same on the thread that called, which hears signals only when the work calls or polls: for
-  // work that does so often, as changing threads costs more than a step of a small model is to.
+  // The same on the calling thread, which handles signals only when the work calls or polls: for
+  // work that does so often, since changing threads would cost more than a step of a small model.
   void RunHere(const Work& work);
-  // For the work of RunHere: runs f as Call does, where it was not asked for a moment; else 0.
+  // For the work of RunHere: runs f like Call if it has not run for a moment; else returns 0.
   int Poll(const std::function<int()>& f);
-  // For the work: runs f, with Python's lock, on the thread that called Run, and returns what it
-  // returned; 1 once something was raised.
+  // For the work: runs f, with Python's lock, on the thread that called Run, and returns its
+  // result; 1 after an exception.
   int Call(const std::function<int()>& f);
 
  private:

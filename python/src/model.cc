@@ -55,16 +55,16 @@ std::shared_ptr<PyModel> OpenPath(const std::string& path, const Named& named) {
   return model;
 }
 
-// A model of files in memory: one, or a directory of them.
+// A model from files in memory: one file, or a directory.
 std::shared_ptr<PyModel> OpenFiles(const nb::dict& contents, const std::string& name,
                                    const Named& named) {
   const Files files(folio_files_new());
   if (files == nullptr) throw std::bad_alloc();
   for (const auto [file, bytes] : contents) {
     const std::string as(Utf8(file));
-    const auto of = nb::cast<nb::bytes>(bytes);
+    const auto contents = nb::cast<nb::bytes>(bytes);
     Compute([&](folio_error** error) {
-      return folio_files_add(files.get(), as.c_str(), of.data(), of.size(), error);
+      return folio_files_add(files.get(), as.c_str(), contents.data(), contents.size(), error);
     });
   }
   const std::string path = folio_files_path(files.get());
@@ -101,16 +101,16 @@ nb::list Chat(const PyModel& self, const nb::str& conversation) {
 }
 
 Array<float> Logits(const PyModel& self, nb::handle ids, size_t first) {
-  Buffer logits = self.Computed(ids, [&](const auto& of, auto... rest) {
-    return folio_logits(self.handle.get(), of.data(), of.size(), first, rest...);
+  Buffer logits = self.Computed(ids, [&](const auto& tokens, auto... rest) {
+    return folio_logits(self.handle.get(), tokens.data(), tokens.size(), first, rest...);
   });
   const size_t rows = CountOf<float>(logits) / self.vocab_size();
   return ArrayOf<float>(std::move(logits), {rows, self.vocab_size()});
 }
 
 nb::object Embed(const PyModel& self, nb::handle ids, const std::string& pooling) {
-  Buffer rows = self.Computed(ids, [&](const auto& of, auto... rest) {
-    return folio_embed(self.handle.get(), of.data(), of.size(), pooling.c_str(), rest...);
+  Buffer rows = self.Computed(ids, [&](const auto& tokens, auto... rest) {
+    return folio_embed(self.handle.get(), tokens.data(), tokens.size(), pooling.c_str(), rest...);
   });
   const size_t count = CountOf<float>(rows) / self.width();
   if (pooling != "all") return nb::cast(ArrayOf<float>(std::move(rows), {self.width()}));
@@ -119,18 +119,19 @@ nb::object Embed(const PyModel& self, nb::handle ids, const std::string& pooling
 
 Array<float> Attention(const PyModel& self, nb::handle ids, int64_t layer, int64_t head) {
   size_t count = 0;
-  Buffer weights = self.Computed(ids, [&](const auto& of, const folio_watch*, auto... rest) {
-    count = of.size();
-    return folio_attention(self.handle.get(), of.data(), of.size(), layer, head, rest...);
+  Buffer weights = self.Computed(ids, [&](const auto& tokens, const folio_watch*, auto... rest) {
+    count = tokens.size();
+    return folio_attention(self.handle.get(), tokens.data(), tokens.size(), layer, head, rest...);
   });
   return ArrayOf<float>(std::move(weights), {count, count});
 }
 
 Array<float> Inside(const PyModel& self, nb::handle ids, const std::string& point, int64_t layer) {
   size_t count = 0;
-  Buffer rows = self.Computed(ids, [&](const auto& of, const folio_watch*, auto... rest) {
-    count = of.size();
-    return folio_trace(self.handle.get(), of.data(), of.size(), point.c_str(), layer, rest...);
+  Buffer rows = self.Computed(ids, [&](const auto& tokens, const folio_watch*, auto... rest) {
+    count = tokens.size();
+    return folio_trace(self.handle.get(), tokens.data(), tokens.size(), point.c_str(), layer,
+                       rest...);
   });
   const size_t width = CountOf<float>(rows) / count;
   return ArrayOf<float>(std::move(rows), {count, width});
@@ -175,8 +176,8 @@ struct PyLens {
   std::shared_ptr<const Model> model;
   LensView view = {};
 
-  PyLens(const PyModel& of, nb::handle ids, std::vector<int64_t> positions, int64_t top)
-      : model(of.handle->of) {
+  PyLens(const PyModel& opened, nb::handle ids, std::vector<int64_t> positions, int64_t top)
+      : model(opened.handle->impl) {
     const std::vector<int32_t> text = IdsOf(ids);
     Look([&](const StopRequest& stop) {
       view = LookThroughLens(*model, text, std::move(positions), top, stop);
@@ -195,12 +196,12 @@ struct PyLens {
   }
 };
 
-// How well the tokens of a text were foreseen.
+// How well the tokens of a text were predicted.
 struct PyScores {
   std::shared_ptr<const Model> model;
   TokenScores scores = {};
 
-  PyScores(const PyModel& of, nb::handle ids, int64_t top) : model(of.handle->of) {
+  PyScores(const PyModel& opened, nb::handle ids, int64_t top) : model(opened.handle->impl) {
     const std::vector<int32_t> text = IdsOf(ids);
     Look([&](const StopRequest& stop) { scores = ScoreText(*model, text, top, stop); });
   }
@@ -227,7 +228,7 @@ nb::list Perplexity(const PyModel& self, const std::vector<std::string>& paths, 
   Errand errand;
   errand.Run([&](const folio_cancel* cancel, folio_error** error) {
     return Guarded(error, [&] {
-      const Model& model = *self.handle->of;
+      const Model& model = *self.handle->impl;
       const ReadingOptions reading{.shape = ChooseWindows(context, stride, model.context()),
                                    .max_tokens = max_tokens,
                                    .text = {.field = field},
@@ -252,22 +253,23 @@ nb::list Perplexity(const PyModel& self, const std::vector<std::string>& paths, 
   return texts;
 }
 
-// Texts that are written together, a token of each at a step. What has come of them is kept until
+// Texts that are generated together, one token of each per step. Their output is kept until
 // Python asks.
 class PyTexts {
  public:
-  PyTexts(const PyModel& model, int64_t texts) : model_(model.handle->of), texts_(model_, texts) {}
+  PyTexts(const PyModel& model, int64_t texts)
+      : model_(model.handle->impl), texts_(model_, texts) {}
 
   int64_t Add(nb::handle ids, const Named& named, bool probabilities) {
     const std::vector<int32_t> prompt = IdsOf(ids);
     const Options options = OptionsOf("generate", named);
-    GenerateOptions of = GenerateArgument(model_->opened(), options.get());
-    if (probabilities) of.likeliest = 0;
+    GenerateOptions settings = GenerateArgument(model_->opened(), options.get());
+    if (probabilities) settings.likeliest = 0;
     const nb::gil_scoped_release unlocked;
     const std::lock_guard lock(calls_);
     const int64_t number = added_++;
     ids_[number] = texts_.Add(
-        prompt, of,
+        prompt, settings,
         [this, number](std::string_view text) {
           pieces_.emplace_back(number, std::string(text));
           return true;
@@ -290,7 +292,7 @@ class PyTexts {
   }
 
  private:
-  // Of what `call` writes, which returns whether there is more.
+  // Collects what `call` writes; it returns true if there is more.
   template <class F>
   nb::tuple Told(F&& call) {
     static constexpr const char* kReasons[] = {"length", "stop", "context", "cancelled"};
@@ -309,8 +311,8 @@ class PyTexts {
     for (const auto& [number, text] : written) pieces.append(nb::make_tuple(number, text));
     for (const auto& [number, text] : done) {
       nb::list probabilities;
-      for (const ModelProbabilities& of : text.probabilities) {
-        probabilities.append(of.log_probability);
+      for (const ModelProbabilities& probability : text.probabilities) {
+        probabilities.append(probability.log_probability);
       }
       ended.append(nb::make_tuple(number, text.text, ListOf(text.ids.data(), text.ids.size()),
                                   kReasons[static_cast<size_t>(text.reason)], probabilities));

@@ -24,23 +24,24 @@ constexpr size_t kMoment = size_t{4} << 20;
 class PyTokenizer {
  public:
   explicit PyTokenizer(std::shared_ptr<const folio::Tokenizer> tokenizer)
-      : handle_{std::move(tokenizer)}, finder_(handle_.of->special_tokens(), SpecialRule::Raise()) {
-    const auto* bpe = dynamic_cast<const BpeTokenizer*>(handle_.of.get());
+      : handle_{std::move(tokenizer)},
+        finder_(handle_.impl->special_tokens(), SpecialRule::Raise()) {
+    const auto* bpe = dynamic_cast<const BpeTokenizer*>(handle_.impl.get());
     plain_ = bpe == nullptr || bpe->plain();
-    for (int32_t id = 0; id < handle_.of->vocab_size() && !has_unused_; ++id) {
-      has_unused_ = handle_.of->TokenBytes(id).empty();
+    for (int32_t id = 0; id < handle_.impl->vocab_size() && !has_unused_; ++id) {
+      has_unused_ = handle_.impl->TokenBytes(id).empty();
     }
   }
 
-  // The ids of a text, where `allowed` special tokens are looked for: none, those named, or with
-  // nothing all. With `raise` others are an error.
+  // The ids of a text with the special tokens in `allowed`, or, without a value, all of them. With
+  // `raise` others are an error.
   Buffer Encode(nb::handle text, const std::optional<std::vector<std::string>>& allowed,
                 bool raise) const {
     const std::string_view bytes = Utf8(text);
     Buffer ids = NewBuffer();
     if (allowed && !allowed->empty()) {
       const nb::gil_scoped_release unlocked;
-      ids->SetIds(handle_.of->Encode(bytes, "text", {.allow = *allowed, .disallow_all = raise}));
+      ids->SetIds(handle_.impl->Encode(bytes, "text", {.allow = *allowed, .disallow_all = raise}));
       return ids;
     }
     int32_t special = !allowed ? FOLIO_SPECIAL_ALLOW
@@ -112,8 +113,8 @@ class PyTokenizer {
   // The bytes of each id; None for one that is not used.
   nb::list Tokens() const {
     nb::list tokens;
-    for (int32_t id = 0; id < handle_.of->vocab_size(); ++id) {
-      const std::string_view bytes = handle_.of->TokenBytes(id);
+    for (int32_t id = 0; id < handle_.impl->vocab_size(); ++id) {
+      const std::string_view bytes = handle_.impl->TokenBytes(id);
       tokens.append(bytes.empty() ? nb::none() : nb::object(nb::bytes(bytes.data(), bytes.size())));
     }
     return tokens;
@@ -122,7 +123,7 @@ class PyTokenizer {
   // The pieces of a text that are encoded each by itself, where special tokens are text.
   nb::list Split(nb::handle text) const {
     nb::list pieces;
-    ForEachPretoken(*handle_.of, Utf8(text), SpecialRule::Ordinary(),
+    ForEachPretoken(*handle_.impl, Utf8(text), SpecialRule::Ordinary(),
                     [&](std::string_view piece, const SpecialToken*) {
                       pieces.append(nb::bytes(piece.data(), piece.size()));
                     });
@@ -132,7 +133,7 @@ class PyTokenizer {
   int64_t Count(nb::handle text) const {
     const std::string_view bytes = Utf8(text);
     const nb::gil_scoped_release unlocked;
-    return handle_.of->Count(bytes);
+    return handle_.impl->Count(bytes);
   }
 
   std::string Info() const {
@@ -143,7 +144,7 @@ class PyTokenizer {
 
   // The regular expression by which texts are split; "" where there is none.
   std::string_view Pattern() const {
-    const auto* bpe = dynamic_cast<const BpeTokenizer*>(handle_.of.get());
+    const auto* bpe = dynamic_cast<const BpeTokenizer*>(handle_.impl.get());
     return bpe == nullptr || !bpe->vocab().byte_tokens.empty()
                ? std::string_view()
                : SplitPatternRegex(bpe->vocab().pattern);
@@ -155,12 +156,12 @@ class PyTokenizer {
     });
   }
 
-  std::string FileContents() const { return handle_.of->FileContents(); }
+  std::string FileContents() const { return handle_.impl->FileContents(); }
   const folio_tokenizer* handle() const { return &handle_; }
 
  private:
   std::string_view RequireUsed(int32_t id) const {
-    const std::string_view bytes = handle_.of->TokenBytes(id);
+    const std::string_view bytes = handle_.impl->TokenBytes(id);
     if (bytes.empty())
       throw Failure{FOLIO_INPUT, "no token " + std::to_string(id), "the id is not used"};
     return bytes;
@@ -174,7 +175,7 @@ class PyTokenizer {
 std::shared_ptr<PyTokenizer> Open(const std::string& spec) {
   folio_tokenizer* opened = nullptr;
   Compute([&](folio_error** error) { return folio_tokenizer_open(spec.c_str(), &opened, error); });
-  auto tokenizer = std::make_shared<PyTokenizer>(opened->of);
+  auto tokenizer = std::make_shared<PyTokenizer>(opened->impl);
   folio_tokenizer_free(opened);
   return tokenizer;
 }
@@ -184,7 +185,7 @@ std::shared_ptr<PyTokenizer> FromContents(const std::string& contents) {
   return std::make_shared<PyTokenizer>(TokenizerFromJson(contents, "tokenizer.json"));
 }
 
-// What `ranks` and `specials` say, checked.
+// The validated `ranks` and `specials`.
 struct Ranked {
   ByteStrings tokens = {};  // by rank; empty where the rank is not used
   std::vector<SpecialToken> specials = {};
@@ -257,7 +258,7 @@ std::shared_ptr<PyTokenizer> FromRanks(const std::string& name, const std::strin
 }  // namespace
 
 nb::object NewTokenizer(const folio_tokenizer* handle) {
-  return nb::cast(std::make_shared<PyTokenizer>(handle->of));
+  return nb::cast(std::make_shared<PyTokenizer>(handle->impl));
 }
 
 const folio_tokenizer* TokenizerOf(nb::handle tokenizer) {

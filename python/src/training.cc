@@ -13,7 +13,7 @@
 namespace folio::python {
 namespace {
 
-// What a watch of folio.h tells, on its way to Python's functions. Those return False to stop.
+// Passes the callbacks of a folio_watch on to Python's functions, which return False to stop.
 struct Watched {
   Errand errand = {};
   nb::object progress = nb::none(), step = nb::none(), evaluation = nb::none(), stop = nb::none();
@@ -33,26 +33,26 @@ struct Watched {
     watch.cancel = cancel;
     if (!progress.is_none()) {
       watch.progress = [](void* user, int64_t done, int64_t total) {
-        auto* of = static_cast<Watched*>(user);
-        return of->Tell(of->progress, done, total);
+        auto* watched = static_cast<Watched*>(user);
+        return watched->Tell(watched->progress, done, total);
       };
     }
     if (!step.is_none()) {
       watch.step = [](void* user, int64_t number, double loss, double rate, double speed) {
-        auto* of = static_cast<Watched*>(user);
-        return of->Tell(of->step, number, loss, rate, speed);
+        auto* watched = static_cast<Watched*>(user);
+        return watched->Tell(watched->step, number, loss, rate, speed);
       };
     }
     if (!evaluation.is_none()) {
       watch.evaluation = [](void* user, int64_t number, double train, double held_out) {
-        auto* of = static_cast<Watched*>(user);
-        return of->Tell(of->evaluation, number, train, held_out);
+        auto* watched = static_cast<Watched*>(user);
+        return watched->Tell(watched->evaluation, number, train, held_out);
       };
     }
     if (!stop.is_none()) {
       watch.poll = [](void* user) {
-        auto* of = static_cast<Watched*>(user);
-        return of->errand.Poll([of] { return of->stop().is(Py_True) ? 1 : 0; });
+        auto* watched = static_cast<Watched*>(user);
+        return watched->errand.Poll([watched] { return watched->stop().is(Py_True) ? 1 : 0; });
       };
     }
     return watch;
@@ -69,14 +69,14 @@ std::vector<const char*> Pointers(const std::vector<std::string>& texts) {
 // set.
 void DescribeDataset(const std::string& directory, const nb::object& tokenizer, int64_t vocab_size,
                      int64_t token_bytes) {
-  const folio_tokenizer* of = TokenizerOf(tokenizer);
+  const folio_tokenizer* from = TokenizerOf(tokenizer);
   const nb::gil_scoped_release unlocked;
   DatasetInfo info;
   info.width = static_cast<TokenWidth>(token_bytes);
   info.vocab_size = vocab_size;
-  if (of != nullptr) {
-    info.tokenizer_kind = of->of->kind();
-    info.tokenizer_hash = of->of->hash();
+  if (from != nullptr) {
+    info.tokenizer_kind = from->impl->kind();
+    info.tokenizer_hash = from->impl->hash();
   }
   const auto shard = [&](const char* name, int64_t& tokens) {
     const MappedFile file(directory + "/" + name);
@@ -174,14 +174,14 @@ struct PyTrainer {
   // (step, loss, learning rate, norm of the gradient, tokens per second, skipped)
   nb::tuple Step(const Batch& inputs, const Batch& targets) {
     RequireSame(inputs, targets);
-    folio_step of{};
-    of.size = sizeof(of);
+    folio_step step{};
+    step.size = sizeof(step);
     Errand().Run([&](const folio_cancel* cancel, folio_error** error) {
       return folio_trainer_step(handle.get(), inputs.data(), targets.data(), inputs.size(), cancel,
-                                &of, error);
+                                &step, error);
     });
-    return nb::make_tuple(of.step, of.loss, of.learning_rate, of.gradient_norm,
-                          of.tokens_per_second, of.skipped != 0);
+    return nb::make_tuple(step.step, step.loss, step.learning_rate, step.gradient_norm,
+                          step.tokens_per_second, step.skipped != 0);
   }
 
   double Evaluate(const Batch& inputs, const Batch& targets) {
@@ -195,9 +195,9 @@ struct PyTrainer {
   }
 
   void Save(const std::string& directory, const nb::object& tokenizer) const {
-    const folio_tokenizer* of = TokenizerOf(tokenizer);
+    const folio_tokenizer* from = TokenizerOf(tokenizer);
     Compute([&](folio_error** error) {
-      return folio_trainer_save(handle.get(), directory.c_str(), of, error);
+      return folio_trainer_save(handle.get(), directory.c_str(), from, error);
     });
   }
   void Resume(const std::string& directory) {
@@ -206,10 +206,10 @@ struct PyTrainer {
     });
   }
   nb::object Model(const nb::object& tokenizer) const {
-    const folio_tokenizer* of = TokenizerOf(tokenizer);
+    const folio_tokenizer* from = TokenizerOf(tokenizer);
     folio_model* made = nullptr;
     Compute(
-        [&](folio_error** error) { return folio_trainer_model(handle.get(), of, &made, error); });
+        [&](folio_error** error) { return folio_trainer_model(handle.get(), from, &made, error); });
     return NewModel(made);
   }
 };

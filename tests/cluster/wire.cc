@@ -1,9 +1,9 @@
-// The network between the machines of hosts.sh: a switch with a link of its own to each of them,
-// which takes time.
+// The network between the machines of hosts.sh: a switch with a separate link to each of them, with
+// delays.
 //   folio_wire MBIT_PER_SECOND ROUND_TRIP_MILLISECONDS PID...
-// Gives the network namespace of each PID a device eth0, whose hardware address ends in the place
-// of the PID, from 1, and carries packets between them until it is killed. It is not the kernel's
-// netem, which not every kernel has.
+// Gives the network namespace of each PID a device eth0, whose hardware address ends in the index
+// of the PID, from 1, and forwards packets between them until it is killed. It replaces the
+// kernel's netem, which not every kernel has.
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
@@ -30,15 +30,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::duration_cast, std::chrono::nanoseconds;
 
-// A link loses what would wait longer.
+// A link drops packets that would wait longer.
 constexpr nanoseconds kLongestQueue = std::chrono::milliseconds(200);
 
 [[noreturn]] void Fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// The kernel puts a header before a packet, virtio_net_hdr: it hands on up to 64 KB that a real
-// device would cut up into segments.
+// The kernel puts a header before a packet, virtio_net_hdr: it passes on up to 64 KB that a real
+// device would divide into segments.
 struct Header {
   uint8_t flags, segmented;
   uint16_t headers, segment, checksum_start, checksum_offset;
@@ -67,7 +67,7 @@ struct Packet {
 
 struct Machine {
   int device;
-  Clock::time_point sent{}, received{};  // until then its link is busy, each way
+  Clock::time_point sent{}, received{};  // its link is busy until then, in each direction
   std::deque<Packet> queue = {};         // to it, in the order of `due`
 };
 
@@ -102,7 +102,7 @@ class Switch {
       Fail("ppoll");
   }
 
-  // At most a few, so that what is due does not wait for a machine that sends much.
+  // At most a few, so that due packets do not wait for a machine that sends much.
   void Receive(Machine& from) {
     char buffer[80'000];
     for (int i = 0; i < 16; ++i) {
@@ -145,7 +145,7 @@ class Switch {
     const auto now = Clock::now();
     while (!to.queue.empty() && to.queue.front().due <= now) {
       const std::vector<char>& bytes = to.queue.front().bytes;
-      // A device that is down takes nothing, as a cable that is out.
+      // A device that is down receives nothing, like an unplugged cable.
       [[maybe_unused]] const ssize_t size = write(to.device, bytes.data(), bytes.size());
       to.queue.pop_front();
     }

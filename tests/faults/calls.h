@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
-// The preloaded layer (layer.cc) and those who steer it agree on these names.
+// Names shared by the preloaded layer (layer.cc) and its users.
 namespace folio::faults {
 
-// Calls that change what is below the root. `open` counts those that may: for writing, or that
-// create or empty; `close` those of files that were opened for writing; `unlink` also rmdir.
+// Calls that change something below the root. `open` counts those that may: for writing, or that
+// create or truncate; `close` those of files that were opened for writing; `unlink` also rmdir.
 enum Kind {
   kOpenCall,
   kWriteCall,
@@ -27,7 +27,7 @@ inline constexpr std::array<const char*, 10> kKindNames = {
 // The environment of a program under the layer.
 //   FOLIO_FAULT_ROOT     the directory below which calls count: absolute, without links
 //   FOLIO_FAULT_COUNTS   a file of the size of Counts, where the layer counts; outlives a kill
-//   FOLIO_FAULT_JOURNAL  a file to which every change is added (journal.h)
+//   FOLIO_FAULT_JOURNAL  a file to which every change is appended (disk.h)
 //   FOLIO_FAULTS         rules with commas between:
 //     KIND:WHEN:WHAT       the calls of a kind, or `any`: 7 for the seventh, 7+ from there, 7-9;
 //                          WHAT is ENOSPC, EIO, EDQUOT, EROFS; short (half of a write's bytes);
@@ -47,15 +47,15 @@ struct Counts {
 };
 inline constexpr uint64_t kLoaded = 0x666f6c696f;
 
-// The status of a program that did what the layer cannot follow: a file mapped for writing, bytes
-// copied by the kernel, a name moved across the root. It says so on stderr.
+// The exit status of a program that made a call which the layer cannot follow: a file mapped for
+// writing, bytes copied by the kernel, a name moved across the root. Stderr says which.
 inline constexpr int kCannotFollow = 98;
 
-// A journal has all that a program changed below a directory, call by call, as the preloaded layer
-// writes it.
+// An entry of a journal, which has all changes of a program below a directory, call by call, as the
+// preloaded layer writes it.
 struct Change {
   enum What : char {
-    kThereFile = 'f',  // was there when the program began: `path` is inode `inode`
+    kThereFile = 'f',  // existed when the program began: `path` is inode `inode`
     kThereDirectory = 'd',
     kCreate = 'C',
     kMkdir = 'M',
@@ -72,7 +72,7 @@ struct Change {
   std::string path = {}, other = {};  // below the root; kWrite: `other` is the bytes
 };
 
-// How a change lies in the file: this, then `path`, then `other`.
+// The form of a change in the file: this, then `path`, then `other`.
 struct ChangeHeader {
   char what;
   uint32_t path_bytes, other_bytes;

@@ -75,7 +75,7 @@ void Disk::Take(Step step) {
   unsynced_.push_back(std::move(step));
 }
 
-// With the steps that are about this directory go those before them that are about the same names.
+// With the steps in this directory, earlier steps that involve the same names become durable.
 void Disk::SyncNames(Object directory) {
   std::set<Place> wanted;
   std::vector<bool> chosen(unsynced_.size());
@@ -106,7 +106,7 @@ void Disk::Apply(const Change& change) {
     case Change::kThereFile: {
       const bool directory = change.what == Change::kThereDirectory;
       const bool first = objects_.size() == 1;
-      // A file with two names is told of twice.
+      // A file with two names is listed twice.
       const Object there =
           !directory && object != 0
               ? object
@@ -179,7 +179,7 @@ std::string Disk::Bytes(const File& file, Survives survives, uint64_t seed) cons
   std::vector<Write> writes = file.unsynced;
   const auto zeros = [&] {
     for (Write& write : writes) {
-      // Bytes that were synced before stay.
+      // Bytes that were synced before are kept.
       for (size_t i = 0; i < write.bytes.size(); ++i) {
         const size_t at = write.at + i;
         write.bytes[i] = at < file.safe.size() ? file.safe[at] : '\0';
@@ -196,7 +196,7 @@ std::string Disk::Bytes(const File& file, Survives survives, uint64_t seed) cons
       return file.safe;
     case 1:
       return zeros();
-    case 2: {  // a beginning, its last write torn
+    case 2: {  // a beginning, whose last write is incomplete
       writes.resize(1 + random() % writes.size());
       std::string& torn = writes.back().bytes;
       if (!torn.empty()) torn.resize(random() % (torn.size() + 1));
@@ -217,7 +217,7 @@ std::vector<Disk::Step> Disk::Chosen(Survives survives, uint64_t seed) const {
     chosen.resize(random() % (unsynced_.size() + 1));
     return chosen;
   }
-  // Where a step is lost, those after it that are about the same names are lost with it.
+  // If a step is lost, later ones that involve the same names are lost with it.
   std::set<Place> lost;
   std::erase_if(chosen, [&](const Step& step) {
     const bool gone = random() % 4 == 0 || std::ranges::any_of(step.names, [&](const auto& name) {

@@ -10,29 +10,29 @@
 
 namespace folio::faults {
 
-// Reads what the layer wrote; a change that a kill cut off at the end is left out.
+// Reads the layer's journal; an incomplete last change of a killed process is left out.
 std::vector<Change> ReadJournal(const std::filesystem::path& file);
 
-// A power cut leaves some of the unsynced. A file's bytes are safe once it was synced; a name
-// (made, moved, removed) once a directory was synced that it was or is in, and a rename is whole or
-// not at all. Sync of a file says nothing of its name.
+// Which unsynced changes survive a power cut. A file's bytes are safe once it was synced; a name
+// (created, moved, removed) once a directory was synced that it was or is in; a rename is atomic.
+// Syncing a file does not make its name safe.
 enum class Survives {
   kNothing,     // nothing that was not synced
   kNames,       // all names; files have the bytes of their last sync
   kNamesZeros,  // all names and lengths; bytes that were not synced are zeros
-  kSome,        // by a seed: names in the order of a log, or any that do not need a lost one; of
-                // files a beginning of the unsynced writes, any of them, zeros, or nothing
-  kAll,         // everything: what a kill leaves
+  kSome,        // chosen by a seed: names in the order of a log, or any that do not depend on a
+                // lost one; for files the first unsynced writes, any of them, zeros, or nothing
+  kAll,         // everything, as after a kill
 };
 
-// A directory whose changes are followed, and what a disk would have of it.
+// A directory whose changes are followed, and its state on a disk.
 class Disk {
  public:
   // `before`: a copy of the directory as it was when the journal began.
   explicit Disk(std::filesystem::path before) : before_(std::move(before)) {}
 
   void Apply(const Change& change);
-  // Makes `directory`, which is not there, what the disk has after a power cut now.
+  // Makes `directory`, which must not exist, the state of the disk after a power cut now.
   void Cut(const std::filesystem::path& directory, Survives survives, uint64_t seed = 0) const;
 
  private:
@@ -40,16 +40,16 @@ class Disk {
   using Names = std::map<std::string, Object>;
   using Place = std::pair<Object, std::string>;  // a directory and a name in it
   struct Write {
-    bool length = false;  // the file is `at` bytes long from here on
+    bool length = false;  // the file is truncated or extended to `at` bytes
     uint64_t at = 0;
     std::string bytes = {};
   };
   struct File {
     bool directory = false;
-    std::string safe = {};             // as of its last sync
-    std::vector<Write> unsynced = {};  // in their order
+    std::string safe = {};             // at its last sync
+    std::vector<Write> unsynced = {};  // in order
   };
-  // A change of names. Nothing of it is on the disk, or all of it.
+  // A change of names, which is atomic on the disk.
   struct Step {
     std::map<Place, Object> names;
   };
@@ -68,9 +68,9 @@ class Disk {
 
   std::filesystem::path before_;
   std::vector<File> objects_ = {File{}};
-  std::map<uint64_t, Object> by_inode_;  // the latest of that number
+  std::map<uint64_t, Object> by_inode_;  // the latest object with that number
   std::map<Object, Names> now_, safe_;   // of each directory
-  std::vector<Step> unsynced_;           // names, in their order
+  std::vector<Step> unsynced_;           // changes of names, in order
 };
 
 }  // namespace folio::faults

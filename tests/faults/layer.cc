@@ -1,7 +1,7 @@
-// A shared object that stands between a program and the C library (LD_PRELOAD): it counts the calls
-// that change files below a directory, makes chosen ones fail, end short or kill the program, and
-// keeps a journal of what was changed. See calls.h. Programs that are linked statically, or that
-// write with the C library's own streams, go past it.
+// A shared object between a program and the C library (LD_PRELOAD): it counts the calls that change
+// files below a directory, makes chosen ones fail, write less or kill the program, and keeps a
+// journal of the changes. See calls.h. It has no effect on statically linked programs, or on writes
+// through the C library's own streams.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -48,14 +48,14 @@ void Say(const std::string& text) {
   _exit(kCannotFollow);
 }
 
-// A verdict says what is to become of a call.
+// The fate of a call.
 struct Verdict {
   int error = 0;      // it fails with this
   bool kill = false;  // the process is killed, after `most` bytes of a write
   size_t most = SIZE_MAX;
 };
 
-// FOLIO_FAULTS, read and followed. Says so and ends the program where it is spelt wrong.
+// The rules in FOLIO_FAULTS. Reports wrong spelling and ends the program.
 class Rules {
  public:
   explicit Rules(std::string_view text) {
@@ -66,7 +66,7 @@ class Rules {
     }
   }
 
-  // Judges the `nth` call of its kind, which is the `nth_of_all`, with so many bytes if it writes.
+  // Judges the `nth` call of its kind, the `nth_of_all` of all, with this many bytes if it writes.
   Verdict Judge(Kind kind, uint64_t nth, uint64_t nth_of_all, size_t bytes) {
     for (const Rule& rule : rules_) {
       const uint64_t n = rule.kind < 0 ? nth_of_all : nth;
@@ -132,7 +132,7 @@ class Rules {
     rules_.push_back(rule);
   }
 
-  // Names take room too, but what a write needs is what decides.
+  // Names take room too, but only the bytes of writes are counted.
   Verdict JudgeSpace(Kind kind, size_t bytes) {
     if (failures_ == 0) return {};
     const bool full = space_ == 0;
@@ -218,14 +218,14 @@ class Layer {
     }
   }
 
-  // Held over a whole call, so that the journal has them in their order.
+  // Held during a whole call, so that the journal is in order.
   std::mutex& mutex() { return mutex_; }
 
   bool Below(const std::string& path) const {
     return !root_.empty() && path.starts_with(root_) &&
            (path.size() == root_.size() || path[root_.size()] == '/');
   }
-  // By the file's name, as it was opened. What has no name (a pipe) is not below.
+  // By the name under which the file was opened. A file without a name (a pipe) is not below.
   bool Below(int fd) const { return !root_.empty() && fd >= 0 && Below(PathOf(fd)); }
 
   Verdict Count(Kind kind, size_t bytes = 0) {
@@ -357,7 +357,7 @@ ssize_t Written(int fd, size_t bytes, off_t offset, const Write& write) {
   return put;
 }
 
-// A call on names, which `call` makes and `change` tells of.
+// A call on names: `call` executes it and `change` describes it.
 template <class Call>
 int Renamed(Kind kind, const Change& change, const Call& call) {
   Layer& layer = TheLayer();
@@ -417,7 +417,7 @@ int Synced(int fd, int (*sync)(int fd)) {
   return result;
 }
 
-// Returns what the close of this file has to fail with, or 0.
+// Returns the errno with which closing this file must fail, or 0.
 int CloseError(int fd) {
   Layer& layer = TheLayer();
   const int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
@@ -642,7 +642,7 @@ int fclose(FILE* stream) {
   return error != 0 ? layer::Fail(error) : result;
 }
 
-// The layer does not follow these calls.
+// The layer cannot follow these calls.
 void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
   if ((flags & MAP_SHARED) != 0 && (protection & PROT_WRITE) != 0 && layer::TheLayer().Below(fd)) {
     layer::CannotFollow("a file that is mapped for writing");

@@ -57,16 +57,16 @@ Picture ReadPng(const std::string& path) {
   return picture;
 }
 
-// Black text of half opacity is as dark as this; where two texts meet it is darker by far.
+// Black text at half opacity is this dark; where two texts overlap it is much darker.
 constexpr int kDarkestText = 127, kTolerance = 30;
-constexpr int kFewPixels = 3;  // of what may be an edge smoothed differently
+constexpr int kFewPixels = 3;  // edges may be antialiased differently
 constexpr double kZoom = 2;
-constexpr int64_t kOutside = 100;  // pixels of the surroundings that are looked at
+constexpr int64_t kOutside = 100;  // pixels of the surroundings that are checked
 
 using Xml = pugi::xml_node;
 
-// Returns whether the document can be read and has no document type. Anything else that is not
-// well-formed is refused by rsvg-convert, whose parser is strict where this one is not.
+// Returns true if the document can be parsed and has no document type. rsvg-convert, whose strict
+// parser runs later, refuses other malformed documents.
 bool Read(std::string_view svg, pugi::xml_document& document) {
   const auto result = document.load_buffer(
       svg.data(), svg.size(), pugi::parse_default | pugi::parse_doctype | pugi::parse_ws_pcdata);
@@ -86,7 +86,7 @@ std::string Written(const pugi::xml_document& document) {
   return text.str();
 }
 
-// Everything but groups and texts goes, and so does what would hide or paint these otherwise.
+// Removes everything but groups and texts, and whatever would hide or paint these otherwise.
 void KeepTexts(Xml node) {
   static const std::set<std::string_view> kKept = {"svg", "g", "text", "tspan", "style", ""};
   for (const char* name : {"mask", "clip-path", "filter", "opacity"}) node.remove_attribute(name);
@@ -155,7 +155,7 @@ void CheckLabels(Xml root, const std::vector<std::string>& labels,
   }
 }
 
-// The pixel in the corner is of the page's colour.
+// The corner pixel has the page's colour.
 void CheckInk(const Picture& picture, const char* mode, std::vector<std::string>& faults) {
   const uint32_t page = picture.Colour(0, 0);
   int64_t ink = 0;
@@ -189,7 +189,7 @@ void CheckBorder(Xml root, double width, double height, std::vector<std::string>
   int64_t ink = 0, at_x = 0, at_y = 0;
   for (int64_t y = 0; y < picture.height; ++y) {
     for (int64_t x = 0; x < picture.width; ++x) {
-      // Half a pixel of a line along the border is no fault.
+      // Half a pixel of a line along the border is allowed.
       const bool inside = x >= kOutside - 1 && x <= right && y >= kOutside - 1 && y <= bottom;
       if (inside || picture.Colour(x, y) == 0xFFFFFF) continue;
       if (ink++ > 0) continue;

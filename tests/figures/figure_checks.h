@@ -16,7 +16,7 @@ struct Picture {
   uint32_t Colour(int64_t x, int64_t y) const;    // 0xRRGGBB
 };
 
-// Why no picture can be made of an SVG document on this machine, or "". A test says
+// The reason why SVG documents cannot be rendered on this machine, or "". In a test:
 //   if (const std::string why = WhyNoRenderer(); !why.empty()) GTEST_SKIP() << why;
 std::string WhyNoRenderer();
 
@@ -27,14 +27,14 @@ Picture Render(std::string_view svg, double zoom = 1);
 // does not know.
 std::string InDarkMode(std::string_view svg);
 
-// Lists the faults of a figure, a line each; "" if it is sound: a well-formed SVG document whose
-// ids are unique and whose references lead to them, that needs no other file and knows dark mode;
-// drawn at the size that it declares and blank in neither mode; with every one of `labels` in its
-// texts; where no text lies on another and nothing reaches beyond the border. What is drawn is seen
-// on the pixels of rsvg-convert. REQUIRES: WhyNoRenderer() is "".
+// Lists the faults of a figure, a line each; "" if it is sound: a well-formed SVG document with
+// unique ids and references to existing ids, without other files, with a dark mode; it has the
+// declared size and is blank in neither mode; its texts include all of `labels`; no text overlaps
+// another and nothing extends beyond the border. Visibility is checked on the pixels of
+// rsvg-convert. REQUIRES: WhyNoRenderer() is "".
 std::string CheckFigure(std::string_view svg, const std::vector<std::string>& labels);
 
-// The same, of every figure of an HTML page, which must have some; each of `labels` may be in any
+// The same for every figure of an HTML page, which must have some; each of `labels` may be in any
 // of them. Ids must be unique in the whole page.
 std::string CheckPage(std::string_view html, const std::vector<std::string>& labels);
 

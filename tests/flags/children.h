@@ -25,10 +25,10 @@ struct Child {
   pid_t pid = 0;
   std::filesystem::path dir = {};
   Clock::time_point end = {};
-  int signals = 0;  // that were sent
+  int signals = 0;  // number of signals sent
 };
 
-// A directory for calls, and below it "in" with small inputs and a run that learnt from them.
+// A directory for calls, and in it "in" with small inputs and a trained run on them.
 class Children : public testing::Test {
  protected:
   static void MakeInputs(const std::string& name) {
@@ -52,8 +52,8 @@ class Children : public testing::Test {
   }
   static void TearDownTestSuite() { std::filesystem::remove_all(root_); }
 
-  // Begins `call` in a child, in a directory that `prepare` fills, with nothing to read, no network
-  // and all that it says in a log.
+  // Starts `call` in a child, in a directory that `prepare` fills, without input and network, and
+  // with all output in a log.
   template <class Prepare, class Call>
   static void Start(Child& child, Clock::duration patience, const Prepare& prepare,
                     const Call& call) {
@@ -84,9 +84,9 @@ class Children : public testing::Test {
     return {std::istreambuf_iterator<char>(log), {}};
   }
 
-  // Runs `calls`, several at a time as some only wait: start(child) begins each, finish(child,
-  // status, used) looks at what came of it. One that takes too long is sent SIGTERM, and SIGKILL
-  // if it takes `more` yet.
+  // Runs `calls`, several at a time since some only wait: start(child) begins each, finish(child,
+  // status, used) checks the result. A slow one gets SIGTERM, and SIGKILL if it takes `more`
+  // seconds longer.
   template <class Call, class Start, class Finish>
   static void RunAll(const std::vector<Call>& calls, Clock::duration more, const Start& start,
                      const Finish& finish) {

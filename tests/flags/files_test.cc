@@ -1,6 +1,6 @@
-// Every kind of file that commands read, as something that never ends or never begins: a pipe
-// without a writer, a device, a socket, a hole of a terabyte, a directory. The command must end
-// soon, with an error that names the file, and without memory for what is not there.
+// Every kind of file that commands read, replaced by something that never ends or never begins: a
+// pipe without a writer, a device, a socket, a hole of a terabyte, a directory. The command must
+// end soon, with an error that names the file, and without memory for nonexistent contents.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -83,7 +83,7 @@ std::vector<Reading> WholeFiles() {
   };
 }
 
-// Streams are read as they come: a pipe is as good as a file.
+// Streamed inputs: a pipe works like a file.
 std::vector<Reading> Streams() {
   return {
       {"text.txt", "data prepare text.txt --out new"},
@@ -103,7 +103,7 @@ std::vector<Reading> Streams() {
   };
 }
 
-// A call of which one input is of another kind than a file.
+// A call with one input that is no regular file.
 struct HostileCall : Child {
   Reading reading;
   std::string kind;
@@ -128,7 +128,7 @@ class HostileFiles : public Children {
              (fs::create_directories(in / "sharded"), in / "sharded/config.json"));
     fs::create_directories(in / "pair");
     fs::create_directories(in / "gpt2files");
-    // Only to be there: these are replaced, or read before what is.
+    // Only need to exist: these are replaced, or read before the replaced one.
     for (const char* file : {"pair/vocab.json", "pair/merges.txt"}) {
       WriteFileAtomically(in / file, std::string(file).ends_with("json") ? "{\"a\": 0}" : "");
     }
@@ -159,7 +159,7 @@ class HostileFiles : public Children {
     }
   }
 
-  // Runs the program in a copy of the inputs in which one was replaced.
+  // Runs the program in a copy of the inputs with one replaced.
   static void Start(HostileCall& one) {
     const auto prepare = [&](const fs::path& dir) {
       fs::copy(root_ / "in", dir, fs::copy_options::recursive);
@@ -178,7 +178,8 @@ class HostileFiles : public Children {
 TEST_F(HostileFiles, EndACommandSoonAndAreNamed) {
   static constexpr long kMostMemory = 1 << 20;  // KiB
   std::vector<HostileCall> all;
-  // A hole is a text of zeros for what takes every byte, and a directory may hold texts.
+  // A hole is a text of zeros for commands that accept every byte, and a directory may contain
+  // texts.
   const auto taken = [](const std::string& kind, const std::string& words) {
     return kind == "hole" ? words.starts_with("tokenizer encode") || words.starts_with("bench")
                           : kind == "directory" && (words.starts_with("data prepare") ||
@@ -213,7 +214,7 @@ TEST_F(HostileFiles, AStreamThatIsWaitedForIsLeftOnASignal) {
   std::vector<HostileCall> running;
   for (const Reading& reading : Streams()) running.push_back({{}, reading, "pipe"});
   for (HostileCall& child : running) Start(child);
-  // Until they wait: their time on a processor stands still.
+  // Until they wait: their CPU time stops growing.
   const auto times = [&] {
     std::vector<std::string> used;
     for (const HostileCall& child : running) {

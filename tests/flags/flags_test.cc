@@ -1,6 +1,6 @@
-// Every command with every value of each of its flags: those that are asked for by name, those of
-// other flags of the kind, and numbers, texts and paths that nobody should ask for. The flags are
-// the program's own (cli/command_line.h); what is listed here is an ordinary call of each command.
+// Every command with every value of each of its flags: the listed ones, those of other flags of the
+// kind, and nonsensical numbers, texts and paths. The flags are the program's own
+// (cli/command_line.h); listed here is an ordinary call of each command.
 #include <sched.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 #include "tests/kit/expect.h"
 #include "tests/kit/sanitized.h"
 
-// Power does not fail here (tests/torture), and waiting for disks was most of the time that this
-// took: the program runs in children of this one, which takes these for the system's.
+// There is no power failure here (tests/torture), and waiting for disks took most of the time: the
+// program runs in children of this process, which use these functions instead of the system's.
 extern "C" int fsync(int) {
   return 0;
 }
@@ -32,13 +32,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A call that is in order: what a flag is changed in, or added to.
+// A valid call, in which a flag is changed or added.
 struct Call {
   Strings positionals;
   Strings flags;
 };
 
-// By the names of commands. Inputs lie in ../in, the directory of a call is its own.
+// By command name. Inputs are in ../in, the directory of a call is its own.
 const std::map<std::string, Call>& Calls() {
   static const Strings kTiny = {"--set", "model.n_layer=1", "model.n_head=1", "model.n_embd=8",
                                 "model.n_positions=16"};
@@ -122,7 +122,7 @@ const std::map<std::string, Call>& Calls() {
 const Strings kNumbers = {
     "",   "-1", "0", "1", "3", "97", "0.3", "1e-30", "1e30", "2147483648", "9223372036854775807",
     "nan"};
-// Also for what takes numbers, names or JSON in a text; `here` is a file, and `heredir` a
+// Also for flags that take numbers, names or JSON in a text; `here` is a file, and `heredir` a
 // directory.
 const Strings kTexts = {"",         "x",      "-",       "here",  "heredir",       "none/x.svg",
                         "none/x",   "0",      "-1",      "1,,2",  "5,99999999999", "nan",
@@ -161,7 +161,7 @@ void FlagsOf::Start(Case& one) {
     std::ofstream(dir / "here") << "what was here\n";
     std::ofstream(dir / "heredir/file") << "and here\n";
   };
-  // The program, alone in a process without other threads, as main.cc runs it.
+  // The program, alone in a process without other threads, like main.cc runs it.
   Children::Start(one, std::chrono::milliseconds(500), prepare, [&] {
     const rlimit memory{kMemory, kMemory}, file{kFile, kFile}, core{0, 0};
     setrlimit(RLIMIT_AS, &memory);
@@ -179,7 +179,7 @@ void FlagsOf::Start(Case& one) {
   });
 }
 
-// How it ended, what it said and what it left.
+// Checks how it ended, what it printed and what it left.
 void FlagsOf::Finish(const Case& one, int status) {
   const std::string said = Said(one);
   const std::string call = Shown(one.words) + "\n" + said.substr(0, 1500);
@@ -225,7 +225,7 @@ bool IsNumber(const Flag& flag) {
   return flag.placeholder == "N" || flag.placeholder == "X";
 }
 
-// All choices of all flags of the program that share one with this flag, and its own.
+// All choices of all flags of the program that have a choice in common with this flag, and its own.
 Strings ChoicesLike(const CommandLine& line, const Flag& flag) {
   std::set<std::string> all(flag.choices.begin(), flag.choices.end());
   for (const CommandEntry& entry : line.commands()) {
@@ -247,7 +247,7 @@ Strings ValuesOf(const CommandLine& line, const Flag& flag) {
   return values;
 }
 
-// An ordinary call with some words more.
+// An ordinary call with some more words.
 Case CaseOf(const CommandEntry& entry, const Call& call, const Strings& added) {
   Case one;
   one.words = Split(entry.info.name, ' ');
@@ -274,7 +274,7 @@ std::vector<Case> CasesOf(const CommandLine& line, const CommandEntry& entry, co
         add({flag.name, value});
         continue;
       }
-      // Behind "--" nothing is a flag.
+      // After "--" nothing is a flag.
       Strings behind = {"--"};
       behind.insert(behind.end(), call.positionals.begin(), call.positionals.end());
       behind.resize(std::max(positional + 2, behind.size()));
@@ -295,8 +295,8 @@ std::vector<Case> CasesOf(const CommandLine& line, const CommandEntry& entry, co
   return cases;
 }
 
-// Every two values of flags that have choices, of the values in `good`: a call that one value is
-// enough to end never comes to the other.
+// Every two values of flags that have choices, from the values in `good`: a call that ends because
+// of one value never uses the other.
 std::vector<Case> PairsOf(const CommandEntry& entry, const Call& call,
                           const std::set<Strings>& good) {
   const auto few = [&](const Flag& flag) {
@@ -359,8 +359,8 @@ TEST_P(FlagsOf, NoValueEndsTheProgramByASignal) {
   EXPECT_EQ(FilesBelow(root_ / "in"), before) << "its inputs are no longer what they were";
 }
 
-std::string NameOf(const testing::TestParamInfo<std::string>& of) {
-  std::string name = of.param;
+std::string NameOf(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
   std::ranges::replace_if(
       name, [](char c) { return c == ' ' || c == '-'; }, '_');
   return name;

@@ -6,28 +6,29 @@
 
 namespace folio {
 
-// Takes `input` for a vocabulary, an instruction set, places to cut at and a text, and compares
-// what every way to encode that text makes of it with the plainest: piece after piece, each merged
-// by itself. The tokenizers live as long as the process: their caches fill up from call to call.
+// Interprets `input` as a vocabulary, an instruction set, places to cut at and a text, and compares
+// every way to encode that text with the simplest one: piece after piece, each merged separately.
+// The tokenizers live as long as the process: their caches fill up from call to call.
 testing::AssertionResult TokenizerAgrees(std::string_view input);
 
-// Takes `input` for the contents of a tokenizer's files, or for changes to files that are right,
-// and loads them. They must be refused with a kInput Error, or make a tokenizer that encodes,
-// decodes, and comes back as itself from the files that it writes.
+// Interprets `input` as the contents of a tokenizer's files, or as changes to valid files, and
+// loads them. They must be refused with a kInput Error, or make a tokenizer that encodes, decodes,
+// and is equal to the one read from the files that it writes.
 testing::AssertionResult TokenizerFileIsReadOrRefused(std::string_view input);
 
-// Takes `input` for changes to a chat template, and for what users write. It must be refused with a
-// kInput Error, or make a text, in whose tokens no special token has a byte of a user's.
+// Interprets `input` as changes to a chat template, and as texts of users. It must be refused with
+// a kInput Error, or produce a text, in whose tokens no special token has a byte of a user's.
 testing::AssertionResult ChatTemplateIsRenderedOrRefused(std::string_view input);
 
-// Takes `input` for a text of some kind and reads it: all of it must come, or a kInput Error.
+// Interprets `input` as a text of some kind and reads it: all of it must be read, or refused with a
+// kInput Error.
 testing::AssertionResult TextIsReadOrRefused(std::string_view input);
 
-// Takes `input` for files of tokens and reads them, or gets a kInput Error.
+// Interprets `input` as token files and reads them, or gets a kInput Error.
 testing::AssertionResult TokensAreReadOrRefused(std::string_view input);
 
-// Take `input` for a file of a format, or for changes to one that is right. It must be refused with
-// a kInput Error, or be read with all its numbers, and a GGUF file with its tokenizer.
+// Interpret `input` as a file of a format, or as changes to a valid one. It must be refused with a
+// kInput Error, or be read with all its numbers, and a GGUF file with its tokenizer.
 testing::AssertionResult GgufIsReadOrRefused(std::string_view input);
 testing::AssertionResult TorchFileIsReadOrRefused(std::string_view input);
 testing::AssertionResult LlmcFileIsReadOrRefused(std::string_view input);
@@ -35,21 +36,23 @@ testing::AssertionResult TfBundleIsReadOrRefused(std::string_view input);
 
 testing::AssertionResult SafetensorsAreReadOrRefused(std::string_view input);
 
-// Take `input` for changes to a file of a directory: a model's, as Hugging Face and OpenAI lay it
-// out; the state of a training, a data set, adapters, or nanoGPT's checkpoint and tokenizer.
+// Interpret `input` as changes to a file of a directory: a model's, in the layout of Hugging Face
+// and OpenAI; the state of a training, a data set, adapters, or nanoGPT's checkpoint and tokenizer.
 testing::AssertionResult ModelDirectoryIsReadOrRefused(std::string_view input);
 testing::AssertionResult RunFilesAreReadOrRefused(std::string_view input);
 
-// Takes `input` for JSON or changes to it. What is read is written so that it reads the same.
+// Interprets `input` as JSON or changes to it. A value that was read is written so that it reads
+// the same.
 testing::AssertionResult JsonIsReadOrRefused(std::string_view input);
-// For settings in TOML or on a command line, or a config.json: they come back from what is written.
+// For settings in TOML or on a command line, or a config.json: they are read back from what is
+// written.
 testing::AssertionResult SettingsAreReadOrRefused(std::string_view input);
-// For a metrics.jsonl, which can be read when it is mended, or a line that may hold a document, a
-// conversation or a question of multiple choice.
+// For a metrics.jsonl, which can be read after repair, or a line that may hold a document, a
+// conversation or a multiple-choice question.
 testing::AssertionResult LinesAreReadOrRefused(std::string_view input);
 
-// Takes `input` for what a client sends to a service, or for changes to a request that is right.
-// The service must answer or hang up, never with a failure of its own.
+// Interprets `input` as data of a client for a service, or as changes to a valid request. The
+// service must answer or close the connection, never with a failure of its own.
 testing::AssertionResult RequestIsAnswered(std::string_view input);
 
 }  // namespace folio

@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::map<std::string, std::string>;
 
-// By their names; a directory's files are not large.
-// Changes of the bytes, or of a text: what is JSON, and the header of a safetensors file.
+// Files by name; they are small. Changes bytes, or a text: JSON files, and the header of a
+// safetensors file.
 std::string Changed(const std::string& name, const std::string& file, bool as_text,
                     FuzzInput& input) {
   if (as_text && name.ends_with(".safetensors") && file.size() > 8) {
@@ -141,7 +141,7 @@ testing::AssertionResult RunFilesAreReadOrRefused(std::string_view bytes) {
 testing::AssertionResult TextIsReadOrRefused(std::string_view bytes) {
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte();
-  // Each kind of file has a beginning here, so that few inputs end at the recognition.
+  // Each kind of file has a beginning here, so that few inputs are refused by the format check.
   constexpr std::string_view kBegins[] = {"",
                                           "\x1F\x8B\x08",
                                           "BZh91AY&SY",

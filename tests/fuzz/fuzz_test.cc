@@ -76,7 +76,7 @@ TEST(Fuzz, RandomJsonSettingsAndLinesAreReadOrRefused) {
   }
 }
 
-// The corpus has what fuzzing has found, the inputs among them that once broke something:
+// The corpus has the inputs that fuzzing has found, including those that once broke something:
 // tests/fuzz/corpus, a directory for each target.
 TEST(Fuzz, TheCorpusIsReadOrRefused) {
   const std::map<std::string, testing::AssertionResult (*)(std::string_view)> bodies = {

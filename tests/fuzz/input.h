@@ -20,8 +20,8 @@
 
 namespace folio {
 
-// The bytes of a fuzzer's input, read from the front as choices and, at last, as text. Where they
-// have run out all choices are 0.
+// The bytes of a fuzzer's input, read from the front as choices and finally as text. After their
+// end all choices are 0.
 class FuzzInput {
  public:
   explicit FuzzInput(std::string_view bytes) : bytes_(bytes) {}
@@ -46,7 +46,7 @@ class FuzzInput {
   std::string_view bytes_;
 };
 
-// A directory that goes with the process, in memory where the system has such.
+// A directory that is removed with the process, in memory if the system provides that.
 class Scratch {
  public:
   Scratch() {
@@ -82,19 +82,19 @@ inline const Scratch& TheScratch() {
   return scratch;
 }
 
-// A file with changes that `input` says. Each change is where, and other bytes there, or a number
-// that overflows when others are added to it or multiplied with it, or the end of the file.
+// A file changed according to `input`. Each change has a place, and other bytes for it, or a number
+// that overflows in sums or products, or the end of the file.
 std::string ChangedBytes(std::string file, FuzzInput& input);
 
-// The same of a text: each change is where, how many bytes go, and what comes instead: bytes of the
-// input, one of `fragments`, or a part of the text once more.
+// The same for a text: each change has a place, a number of bytes to remove, and a replacement:
+// bytes of the input, one of `fragments`, or another part of the text.
 std::string ChangedText(std::string text, std::span<const std::string_view> fragments,
                         FuzzInput& input);
 
-// Fragments are wrong wherever JSON is read: for ChangedText.
+// Fragments that are wrong anywhere in JSON, for ChangedText.
 std::span<const std::string_view> JsonFragments();
 
-// Holds where `read` comes to its end, or throws an Error of one of these kinds.
+// Succeeds if `read` returns, or throws an Error of one of these kinds.
 testing::AssertionResult ReadOrRefused(const std::function<void()>& read,
                                        std::initializer_list<ErrorKind> kinds = {
                                            ErrorKind::kInput});

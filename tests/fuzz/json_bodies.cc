@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view kDocument =
     R"({"a": [1, -2.5e3, true, null, "\u00e9\ud83d\ude00\n"], "b": {"c": {}, "d": []}, "e": 1e-7})";
 
-// A text of each kind of line that is read.
+// A text for each kind of line that is read.
 constexpr std::string_view kLines[] = {
     R"({"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},)"
     R"({"role":"assistant","content":"a"}]})",
@@ -133,7 +133,7 @@ testing::AssertionResult LinesAreReadOrRefused(std::string_view bytes) {
   FuzzInput input(bytes);
   const uint8_t kind = input.Byte();
   if (kind < 96) {
-    SetLogLevel(LogLevel::kError);  // damaged lines are warned of
+    SetLogLevel(LogLevel::kError);  // damaged lines cause warnings
     TheScratch().Clear();
     TheScratch().Write(kMetricsFile,
                        kind < 16 ? std::string(input.Rest())
@@ -155,7 +155,7 @@ testing::AssertionResult LinesAreReadOrRefused(std::string_view bytes) {
   const auto document = ReadOrRefused([&] { TextOfJsonLine(text, "text", where); });
   if (!document) return document;
   HoldsDocument(text, "text");
-  // What is a conversation has its answers within its tokens.
+  // A conversation's answers are within its tokens.
   static const std::unique_ptr<Tokenizer> tokenizer =
       ByteTokenizer().WithSpecials(std::vector<std::string>{"<|im_start|>", "<|im_end|>"});
   static const ChatEncoder encoder(*tokenizer, OpenChatTemplate("chatml"), {});

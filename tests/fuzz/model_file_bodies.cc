@@ -28,7 +28,7 @@ std::string FixtureBytes(const std::string& name) {
   return ReadFile(Fixture(name.substr(0, name.find('/'))) / name.substr(name.find('/') + 1));
 }
 
-// Looks at every number, for the sanitizer to see.
+// Reads every number, so that the sanitizer checks it.
 void ReadAll(const TensorFile& file) {
   size_t set = 0;
   for (const TensorInfo& info : file.tensors()) {
@@ -56,8 +56,8 @@ std::string SmallTorchFile(FuzzInput& input, uint8_t kind) {
   return ChangedBytes(ZipBytes(files, kind % 2 == 0), input);
 }
 
-// A model with a tokenizer, all of it right: V 260, P 2, C 2, H 1, L 1, F 2, and a tensor of blocks
-// beside the others where `more`.
+// A valid model with a tokenizer: V 260, P 2, C 2, H 1, L 1, F 2, and with `more` a tensor of
+// blocks too.
 std::string RightFile(bool more) {
   GgufBytes bytes;
   bytes.String("general.architecture", "gpt2")
@@ -167,7 +167,7 @@ std::string FileOfFamily(bool gemma) {
   return bytes.File();
 }
 
-// Changes before the data, where they matter: where, and a number of any size, or bytes.
+// Changes before the data, where they matter: a place, and a number of any size, or bytes.
 std::string ChangedGguf(std::string file, FuzzInput& input) {
   for (int changes = 0; changes < 6 && !input.empty(); ++changes) {
     const size_t at = input.Word() % file.size();
@@ -178,7 +178,7 @@ std::string ChangedGguf(std::string file, FuzzInput& input) {
     }
     std::string bytes(input.Take(kind % 4 == 1 ? 1 : 8));
     if (kind % 4 == 3) {
-      // Numbers that overflow when they are multiplied or added.
+      // Numbers that overflow in products or sums.
       const uint64_t number = ~uint64_t{0} >> (kind / 4);
       bytes = GgufBytes::Raw(number);
     }
@@ -191,7 +191,7 @@ std::string ChangedGguf(std::string file, FuzzInput& input) {
 }  // namespace
 
 testing::AssertionResult TorchFileIsReadOrRefused(std::string_view bytes) {
-  // Without checksums, so that changes are read and not only noticed.
+  // Without checksums, so that changes are read and not only detected.
   static const std::string checkpoint = WithoutZipChecksums(FixtureBytes("nanogpt-tiny/ckpt.pt"));
   FuzzInput input(bytes);
   TheScratch().Clear();
@@ -238,7 +238,7 @@ testing::AssertionResult TfBundleIsReadOrRefused(std::string_view bytes) {
   if (kind < 64) {
     index = ChangedBytes(table, input);
   } else {
-    // Changed before it is sealed, so that the checksums are right.
+    // Changed before the checksums are computed.
     const std::string block = TfBlock({{"", kTfHeader}, {"a", TfTensor(1, {2, 3}, 0, 24, data)}});
     index = TfTable({kind < 192 ? ChangedBytes(block, input) : std::string(input.Rest())});
   }

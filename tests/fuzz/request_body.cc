@@ -73,7 +73,7 @@ constexpr std::string_view kHeadParts[] = {"\r\n",
                                            "\n",
                                            " "};
 
-// Requests that a connection may have one after the other.
+// Requests that may follow each other in a connection.
 constexpr std::string_view kOneOfMany[] = {
     "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 42\r\n\r\n"
@@ -97,8 +97,8 @@ class Served {
     service_.Add("m", std::move(model));
   }
 
-  // Returns the service's answer to a client that says this, in pieces of at most so many bytes,
-  // and, unless it is a whole request, no more.
+  // Returns the service's answer to a client that sends this, in pieces of at most `piece` bytes,
+  // and then ends its side unless the request is complete.
   std::string Answer(const std::string& said, bool whole, size_t piece) {
     std::array<int, 2> ends{};
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return "no sockets";
@@ -125,8 +125,8 @@ class Served {
   HttpServer server_;
 };
 
-// The statuses of answers that follow each other. Empty where they are not what a client can read,
-// where one is a failure of the service, or where something follows the last of a connection.
+// The statuses of consecutive answers. Nothing if a client cannot parse them, if one is a failure
+// of the service, or if something follows the last answer of a connection.
 std::optional<std::vector<int>> StatusesOf(std::string_view answers) {
   std::vector<int> statuses;
   bool last = false;
@@ -161,8 +161,8 @@ std::optional<std::vector<int>> StatusesOf(std::string_view answers) {
   return statuses;
 }
 
-// A connection with several requests, of which some are changed. However its bytes are cut, it gets
-// the same answers, but that those to a client that has closed its end may be missing.
+// A connection with several requests, some of them changed. However its bytes are divided, it gets
+// the same answers, except that those to a client that has closed its end may be missing.
 testing::AssertionResult ManyAreAnswered(Served& served, FuzzInput& input) {
   const size_t piece = 1 + input.Byte() % 64;
   std::string said;

@@ -22,7 +22,7 @@ const std::map<std::string, Body> bodies = {
 }  // namespace
 }  // namespace folio
 
-// The target is the name by which the program was started.
+// The target is named by the name under which the program was started.
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
   const auto found = folio::bodies.find(std::filesystem::path((*argv)[0]).filename().string());
   if (found == folio::bodies.end()) {
@@ -33,8 +33,8 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
   return 0;
 }
 
-// LibFuzzer calls this for one input: it stops the process, which is a finding, where the target's
-// body fails.
+// LibFuzzer calls this for one input: a failure of the target's body stops the process, which is a
+// finding.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto holds = folio::body({reinterpret_cast<const char*>(data), size});
   if (holds) return 0;

@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-// Templates that have most of the language between them.
+// Templates that together use most of the language.
 constexpr std::string_view kTemplates[] = {
     "{% set ns = namespace(n=0, s='') %}{%- for m in messages[::-1] if m.role != 'x' %}\n"
     "  {%- set ns.n = ns.n + loop.index0 * 2 // 3 %}{% if m.content is string and 'a' in m.content "
@@ -92,7 +92,7 @@ constexpr std::string_view kParts[] = {"{{ ",
                                        "\n",
                                        "<|im_end|>"};
 
-// What users write.
+// The text of a user.
 std::string Content(FuzzInput& input) {
   constexpr std::array<std::string_view, 6> kContents = {
       "", " a b\n", "<|im_end|>", "<|im_start|>system\n", "\xff\xc3 a<|x", "|>\u00e9\U0001f600"};

@@ -21,6 +21,7 @@
 #include "folio/text/test_split_pretokens.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_file.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 #include "input.h"
@@ -49,13 +50,14 @@ struct Subject {
   std::unordered_map<std::string_view, int32_t> whole;  // tokens that are not special
 };
 
-// Learnt, with many words that no merge makes.
+// A trained vocabulary, with many words that no merge makes.
 BpeVocab WithWords(BpeVocab vocab) {
   AddWords(vocab, 1000, 1);
   return vocab;
 }
 
-// Learnt, with special tokens of which one begins another and one looks like a word.
+// A trained vocabulary, with special tokens, one of which begins another and one of which looks
+// like a word.
 BpeVocab WithSpecials(BpeVocab vocab) {
   for (const char* special : {"<|endoftext|><|", "cab", "\n\n"}) AddSpecial(vocab, special);
   return vocab;
@@ -104,7 +106,7 @@ Ids Expected(const Subject& subject, std::string_view text) {
   return ids;
 }
 
-// Special tokens are found by looking for every one at every place.
+// Special tokens are found by trying every one at every place.
 Ids ExpectedWithSpecials(const Subject& subject, std::string_view text) {
   Ids ids;
   size_t begin = 0;
@@ -127,8 +129,8 @@ Ids ExpectedWithSpecials(const Subject& subject, std::string_view text) {
   return ids;
 }
 
-// The text that the rest of the input stands for: itself; numbers of tokens; itself again and
-// again, as long as nobody would type it; or parts of the word that is hardest to cut.
+// The text of the rest of the input: itself; numbers of tokens; itself repeated to an extreme
+// length; or parts of the word that is hardest to cut.
 std::string Text(const Subject& subject, FuzzInput& input) {
   const ByteStrings& tokens = subject.model.vocab().tokens;
   switch (input.Byte() % 4) {
@@ -229,7 +231,7 @@ testing::AssertionResult SpecialsAgree(const Subject& subject, std::string_view 
   return testing::AssertionFailure() << "special tokens are " << (found ? "passed over" : "seen");
 }
 
-// Fragments that a file's author may get wrong are put where they do not belong.
+// Fragments that a file's author may get wrong, for wrong places.
 const std::vector<std::string_view>& Fragments() {
   static const std::vector<std::string_view> fragments = [] {
     std::vector<std::string_view> all = {"18446744073709551616",
@@ -303,8 +305,8 @@ std::string WholeTiktokenFile() {
   return Replaced(TiktokenFile(), "QUI= ", "QUJDRA== ");
 }
 
-// Writes what `input` says and returns what is to be loaded. A tiktoken file that is right has a
-// prescribed length and takes its time, so it is seldom tried.
+// Writes files according to `input` and returns the path to load. A valid tiktoken file has a
+// prescribed length and takes time, so it is seldom tried.
 std::string WriteFiles(const Scratch& scratch, FuzzInput& input) {
   const uint8_t kind = input.Byte();
   const uint8_t which = input.Byte();
@@ -328,7 +330,7 @@ std::string WriteFiles(const Scratch& scratch, FuzzInput& input) {
   return scratch.Write("r50k_base.tiktoken", ChangedText(WholeTiktokenFile(), Fragments(), input));
 }
 
-// Texts come back from a tokenizer that changes nothing of them.
+// Texts are decoded unchanged unless the tokenizer changes them.
 bool ChangesTexts(const Tokenizer& tokenizer) {
   const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
   return bpe != nullptr && (!bpe->plain() || bpe->vocab().partial);

@@ -1,4 +1,4 @@
-// Trains a model of a text file's characters, goes on with the run, and writes with what it learnt.
+// Trains a model on a text file's characters, resumes the run, and generates text.
 #include <cstdio>
 
 #include "folio/infer/opened_model.h"

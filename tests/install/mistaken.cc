@@ -1,4 +1,4 @@
-// A wrong argument of a program is refused by the library with an Error, and the program lives on.
+// The library refuses a program's wrong arguments with an Error, and the program continues.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Uses a model as a program does that embeds one: opens it from memory, writes, asks what it thinks
-// of a text, and trains it on batches of its own.
+// Uses a model like an embedding program: opens it from memory, generates, scores a text, and
+// trains it on batches of its own.
 #include "folio/api/model.h"
 
 #include <cstdio>

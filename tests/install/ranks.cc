@@ -1,4 +1,4 @@
-// Trains as one of the ranks that mpirun has started, or alone.
+// Trains as one of the ranks that mpirun started, or alone.
 #include <exception>
 #include <iostream>
 
@@ -9,7 +9,7 @@ int main(int, char** argv) {  // TEXT RUN
   using namespace folio;
   int status = 0;
   try {
-    Group& group = JoinGroup("trainer 1.0");  // of ranks of this version
+    Group& group = JoinGroup("trainer 1.0");  // ranks of this version
     RunSettings settings;
     settings.UsePreset("char-cpu");
     settings.Set("train.max_steps", "6");

@@ -16,8 +16,8 @@
 
 namespace folio {
 
-// Answers every request to a port of this machine with what `answer` makes of its text, one
-// connection after the other.
+// Answers every request to a port of this machine with `answer` of its text, one connection after
+// the other.
 class AnsweringServer {
  public:
   using Answer = std::function<std::string(const std::string& request)>;
@@ -40,7 +40,7 @@ class AnsweringServer {
   }
 
   const std::string& url() const { return url_; }
-  // All requests so far, one after the other.
+  // All requests so far, concatenated.
   std::string requests() const {
     const std::scoped_lock lock(mutex_);
     return requests_;

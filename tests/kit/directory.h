@@ -28,7 +28,7 @@ inline std::map<std::string, std::string> FilesBelow(const std::filesystem::path
   return files;
 }
 
-// An empty directory of its own for each test, removed after it.
+// An empty directory for each test, removed after it.
 class InTemporaryDirectory : public testing::Test {
  protected:
   InTemporaryDirectory() {
@@ -44,8 +44,8 @@ class InTemporaryDirectory : public testing::Test {
 
   std::filesystem::path At(std::string_view name) const { return directory_ / name; }
 
-  // Writes a file anew, with the directories that it lies in, and returns its path. It is not
-  // flushed: thousands of flushes take a minute.
+  // Writes a new file, creating its directories, and returns its path. It is not flushed: thousands
+  // of flushes take a minute.
   std::filesystem::path PutFile(std::string_view name, std::string_view bytes) const {
     std::filesystem::remove(At(name));
     std::filesystem::create_directories(At(name).parent_path());
@@ -53,7 +53,7 @@ class InTemporaryDirectory : public testing::Test {
     return At(name);
   }
 
-  // Names in the directory, hidden ones too.
+  // Names in the directory, including hidden ones.
   Strings Names() const {
     Strings names;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// Returns whether the text holds every one of the parts.
+// Returns true if the text contains every one of the parts.
 template <class... Parts>
 testing::AssertionResult Contains(std::string_view text, const Parts&... parts) {
   for (const std::string_view part : {std::string_view(parts)...}) {
@@ -21,14 +21,14 @@ testing::AssertionResult Contains(std::string_view text, const Parts&... parts) 
   return testing::AssertionSuccess();
 }
 
-// How often the text holds the part, overlapping ones too.
+// The number of occurrences of the part in the text, overlapping ones included.
 inline size_t Count(std::string_view text, std::string_view part) {
   size_t count = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string_view::npos; ++at) ++count;
   return count;
 }
 
-// The text with its only or first `from` replaced, which must be there.
+// The text with its first `from`, which must exist, replaced.
 inline std::string Replaced(std::string text, std::string_view from, std::string_view to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, text.npos) << from;
@@ -48,7 +48,7 @@ Error Refused(F&& f, ErrorKind kind = ErrorKind::kInput) {
   return {kind, ""};
 }
 
-// The same in words: "what | cause", and "what | cause | help".
+// The same as text: "what | cause", and "what | cause | help".
 template <class F>
 std::string ErrorOf(F&& f, ErrorKind kind = ErrorKind::kInput) {
   const Error error = Refused(f, kind);
@@ -61,7 +61,7 @@ std::string ErrorAndHelp(F&& f, ErrorKind kind = ErrorKind::kInput) {
 }
 
 // The text with one byte changed: once for each byte and each of `flips`, the bits that change.
-// `read` of it may throw a kInput Error, and do nothing else.
+// `read` of it may throw a kInput Error, and nothing else.
 template <class F>
 void ExpectFlipsReadOrRefused(const std::string& whole, const F& read,
                               std::initializer_list<int> flips = {1, 0x80, 0xFF}) {

@@ -8,8 +8,8 @@
 
 namespace folio {
 
-// Returns what a child process says that runs f(), a std::string or a literal; "stopped by signal
-// 14" for one that takes more than a minute.
+// Returns the output of a child process that runs f(), a std::string or a literal; "stopped by
+// signal 14" if it takes more than a minute.
 template <class F>
 std::string InForkedChild(F&& f) {
   int ends[2];

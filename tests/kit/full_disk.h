@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// As long as it lives, files of this process cannot grow beyond `bytes`, as on a disk that is full.
+// While it exists, files of this process cannot grow beyond `bytes`, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

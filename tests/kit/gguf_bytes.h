@@ -7,7 +7,7 @@
 
 namespace folio {
 
-// A GGUF file as it should or should not be, put together from the description of the format.
+// A GGUF file, valid or not, assembled according to the description of the format.
 struct GgufBytes {
   uint32_t version = 3;
   std::string keys = {};  // pairs, one after the other
@@ -48,7 +48,7 @@ struct GgufBytes {
     return Key(key, 9, bytes);
   }
 
-  // `dims` innermost first, as the format has them.
+  // `dims` innermost first, as in the format.
   GgufBytes& Describe(std::string_view name, const std::vector<uint64_t>& dims, uint32_t type,
                       uint64_t offset) {
     tensors += Text(name) + Raw(static_cast<uint32_t>(dims.size()));
@@ -57,7 +57,7 @@ struct GgufBytes {
     ++tensor_count;
     return *this;
   }
-  // The same behind what is there, with its data.
+  // The same after the existing tensors, with its data.
   GgufBytes& Tensor(std::string_view name, const std::vector<uint64_t>& dims, uint32_t type,
                     std::string_view bytes) {
     Describe(name, dims, type, data.size());

@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// What `folio ARGUMENTS --json` answers, which must end well.
+// The output of `folio ARGUMENTS --json`, which must succeed.
 inline nlohmann::json Answer(const std::string& arguments) {
   return nlohmann::json::parse(Well(RunFolio(arguments + " --json")).out);
 }

@@ -1,4 +1,4 @@
-// The kit itself: what is wrong must turn a test red, what is right must not.
+// Tests of the kit itself: mistakes must fail a test, and correct results must not.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 
 namespace folio {
 
-// How far numbers of about 1 may be apart: so many roundings in a row, each by half a unit in the
-// last place, for the dtype that they are computed in.
+// The tolerance for numbers of about 1: this many roundings in a row, each by half a unit in the
+// last place of the compute dtype.
 constexpr double Float32Error(double roundings) {
   return roundings * 0x1p-24;
 }
@@ -18,14 +18,14 @@ constexpr double Float64Error(double roundings) {
   return roundings * 0x1p-53;
 }
 
-// The lengths of what the tests compute.
+// The numbers of roundings in what the tests compute.
 inline constexpr double kFloat32Once = Float32Error(1.5);   // one unit off, and rounded
 inline constexpr double kFloat32Row = Float32Error(16);     // a softmax, a sum of a few terms
 inline constexpr double kFloat32Chain = Float32Error(128);  // a sublayer; a row of products
 inline constexpr double kFloat32Model = Float32Error(256);  // a whole small model
 inline constexpr double kFloat64Chain = Float64Error(8192);
 
-// A number that is quoted with so many digits behind its point.
+// The tolerance of a number that is quoted with this many digits after its point.
 inline double QuotedTo(int digits) {
   return 0.5 * std::pow(10.0, -digits);
 }
@@ -49,14 +49,14 @@ double Difference(const A& a, const B& b) {
   return worst;
 }
 
-// Each number within `tolerance` of the expected one.
+// Each number is within `tolerance` of the expected one.
 inline void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected,
                        double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
 }
 
-// Each number within `part` of the largest magnitude that is expected.
+// Each number is within `part` of the largest expected magnitude.
 template <class A, class B>
 void ExpectClose(const A& found, const B& expected, double part) {
   EXPECT_LE(Difference(found, expected), part * Largest(expected));

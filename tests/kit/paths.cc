@@ -12,8 +12,8 @@ std::string IfThere(const std::string& path) {
 
 }  // namespace
 
-// The only file that is compiled with paths of the machine: what includes the header is compiled
-// alike in every checkout.
+// The only file that is compiled with paths of the machine: files that include the header compile
+// to the same in every checkout.
 std::filesystem::path SourceDir() {
   return FOLIO_SOURCE_DIR;
 }

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// A run has what shell text printed and how it ended.
+// The output of shell text and how it ended.
 struct ProgramRun {
   int status = -1;  // 128 + n: by signal n
   std::string out, err;
@@ -20,17 +20,18 @@ struct ProgramRun {
 // the program.
 ProgramRun RunShell(const std::filesystem::path& dir, const std::string& text);
 
-// Runs `folio ARGUMENTS`, shell text too, in this directory without a home or files of settings.
+// Runs `folio ARGUMENTS`, which is shell text too, in this directory without a home or files of
+// settings.
 inline ProgramRun RunFolio(const std::string& arguments) {
   return RunShell(".", "unset HOME; $F " + arguments + " --no-config");
 }
 
-// Shell text that waits, for ten seconds at most, until the test holds.
+// Shell text that waits, at most ten seconds, until the test succeeds.
 inline std::string Awaited(const std::string& test) {
   return "i=0; until " + test + " || [ $i = 500 ]; do sleep 0.02; i=$((i+1)); done\n";
 }
 
-// The run, which must have ended so.
+// The run, which must have ended with this status.
 inline ProgramRun Ended(int status, ProgramRun run) {
   EXPECT_EQ(run.status, status) << run.err;
   return run;
@@ -39,7 +40,7 @@ inline ProgramRun Well(ProgramRun run) {
   return Ended(0, std::move(run));
 }
 
-// The run must end with `status`, write no result and say all of `parts`.
+// The run must end with `status`, write no result and mention all of `parts`.
 template <class... Parts>
 void ExpectError(int status, const std::string& arguments, const Parts&... parts) {
   const ProgramRun run = RunFolio(arguments);

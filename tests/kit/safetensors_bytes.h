@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// header length, header, data: a safetensors file as it should or should not be.
+// A safetensors file, valid or not: header length, header, data.
 inline std::string SafetensorsBytes(std::string_view header, std::string_view data) {
   std::string bytes;
   for (int i = 0; i < 8; ++i) {

@@ -2,8 +2,8 @@
 
 namespace folio {
 
-// The constant says whether this runs under the sanitizers. They see what code does, not how long
-// it takes, and make it take many times as long: tests of long inputs then take shorter ones.
+// True if this runs under sanitizers. They check what code does, not how long it takes, and slow it
+// down many times: tests of long inputs then use shorter ones.
 #if defined(FOLIO_SANITIZE)
 inline constexpr bool kSanitized = true;
 #else

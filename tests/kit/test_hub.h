@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// A hub with one repository, "some/model", whose large files lie on a second server.
+// A hub with one repository, "some/model", whose large files are on a second server.
 class TestHub {
  public:
   struct File {
@@ -27,9 +27,9 @@ class TestHub {
   const std::string& url() const { return hub_.url(); }
   std::string asked_of_hub() const { return hub_.requests(); }
   std::string asked_of_store() const { return store_.requests(); }
-  // How many bytes of each large file the store sends at most from now on.
+  // From now on the store sends at most this many bytes of each large file.
   void CutAt(size_t bytes) { cut_ = bytes; }
-  // An entry of the list beside those of the files.
+  // Adds an entry to the list beside those of the files.
   void AddEntry(std::string json) { more_ += "," + std::move(json); }
   // The status of every answer about a file's bytes.
   void Refuse(int status) { refusal_ = status; }
@@ -50,7 +50,7 @@ class TestHub {
 
   std::string Entry(const std::string& path, const File& file) const {
     const std::string hash = file.listed_hash.empty() ? Sha256Hex(file.bytes) : file.listed_hash;
-    // Without a hash where it is small: git's are tested apart.
+    // A small file has no hash: git's are tested separately.
     const std::string lfs =
         file.large ? fmt::format(R"(,"lfs":{{"oid":"{}","size":{},"pointerSize":134}})", hash,
                                  file.bytes.size())

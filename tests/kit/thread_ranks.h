@@ -20,7 +20,7 @@
 
 namespace folio {
 
-// Ranks that are threads of this process and hand each other copies of messages.
+// Ranks that are threads of this process and exchange copies of messages.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int size) : mail_(std::make_shared<Mail>(size)) {}
@@ -30,7 +30,7 @@ class ThreadRanks {
   Group::Connect Connect(int rank) {
     return [mail = mail_, rank] { return std::make_unique<Rank>(mail, rank); };
   }
-  // Lets nothing that this rank sends arrive from here on, as if it were dead.
+  // From now on nothing that this rank sends arrives, as if it were dead.
   void Silence(int rank) { mail_->silent[static_cast<size_t>(rank)] = true; }
 
  private:
@@ -107,7 +107,7 @@ class ThreadRanks {
 };
 
 // Calls run(group) on `size` threads, each with the Group of its rank, and waits for all. Throws
-// what the first of them, by rank, has thrown.
+// the exception of the first one, by rank, that threw.
 inline void RunOnThreads(int size, const std::function<void(Group&)>& run,
                          const GroupOptions& options = {}) {
   ThreadRanks ranks(size);

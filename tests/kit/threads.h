@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// The number of threads is as before when it goes.
+// Restores the number of threads when it is destroyed.
 class KeptThreads {
  public:
   KeptThreads() : before_(Threads()) {}
@@ -16,7 +16,7 @@ class KeptThreads {
   const int before_;
 };
 
-// f() gives the same on any number of threads.
+// f() gives the same result on any number of threads.
 template <class F>
 void ExpectSameOnThreads(F&& f) {
   const KeptThreads kept;

@@ -13,14 +13,14 @@
 
 namespace folio {
 
-// What other libraries make of tokenizers and texts (scripts/tokenizer_goldens.py). For tests.
+// Other libraries' results for tokenizers and texts (scripts/tokenizer_goldens.py).
 inline const nlohmann::json& TokenizerGoldens() {
   static const auto goldens =
       nlohmann::json::parse(std::ifstream(Fixture("tokenizers.json"), std::ios::binary));
   return goldens;
 }
 
-// The texts that are put together at random.
+// Random combinations of texts.
 inline std::vector<std::string> GoldenTexts() {
   const auto parts = TokenizerGoldens()["parts"].get<std::vector<std::string>>();
   std::vector<std::string> texts;

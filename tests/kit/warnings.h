@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// Keeps what is logged, a line for each message, instead of showing it.
+// Collects log messages, a line for each, instead of showing them.
 class Warnings {
  public:
   Warnings() {
@@ -28,7 +28,7 @@ class Warnings {
     const std::lock_guard lock(mutex_);
     return text_;
   }
-  // Returns what came since the last Take.
+  // Returns the messages since the last Take.
   std::string Take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(text_, "");

@@ -52,7 +52,8 @@ void Free(void* memory) {
 
 }  // namespace
 
-// All that are not made of others by the language, so that a sanitizer's never meet these.
+// All forms that the language does not define by others, so that a sanitizer's forms are never
+// mixed with these.
 void* operator new(size_t bytes) {
   return Allocate(bytes, 1);
 }
@@ -104,8 +105,8 @@ void operator delete[](void* memory, const std::nothrow_t&) noexcept {
 
 namespace folio {
 
-FailingNew::FailingNew(NewOf of, int64_t n, bool stays) {
-  whose = of;
+FailingNew::FailingNew(NewOf which, int64_t n, bool stays) {
+  whose = which;
   lasting = stays;
   ::failed = false;
   until_failure = n;
@@ -122,7 +123,7 @@ bool FailingNew::failed() const {
   return ::failed;
 }
 
-int64_t WithEachFailing(NewOf of, const std::function<void()>& work,
+int64_t WithEachFailing(NewOf which, const std::function<void()>& work,
                         const std::function<void()>& usable) {
   constexpr int64_t kEach = 250;
   int64_t calls = 0;
@@ -130,7 +131,7 @@ int64_t WithEachFailing(NewOf of, const std::function<void()>& work,
     bool any = true;
     for (int64_t n = 1; any; n += n < kEach ? 1 : n / 40) {
       {
-        const FailingNew fails(of, n, stays);
+        const FailingNew fails(which, n, stays);
         try {
           work();
         } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// Requests where memory ends, and where many ask for much of it.
+// Requests when memory runs out, and when many request much of it.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ OpenedModel Model(std::unique_ptr<Tokenizer> tokenizer) {
   return model;
 }
 
-// All of an answer that is made as it comes.
+// All of an answer that is produced in pieces.
 HttpReply Whole(HttpReply reply) {
   struct News {
     std::mutex mutex;
@@ -64,7 +64,7 @@ HttpReply Whole(HttpReply reply) {
 struct Said {
   std::string method, path, body;
 };
-constexpr size_t kByModels = 7;  // of the addresses, those at the beginning
+constexpr size_t kByModels = 7;  // the first of the addresses
 
 class MemoryOfRequests : public testing::Test {
  protected:
@@ -135,7 +135,7 @@ const std::vector<Said>& AllAddresses() {
   return all;
 }
 
-// Returns the part of an answer that is the same each time: without ids and times.
+// Returns the part of an answer that is always the same: without ids and times.
 std::string Lasting(const HttpReply& reply) {
   std::string lasting = std::to_string(reply.status);
   for (const char* key : {"\"text\":", "\"content\":", "\"tokens\":", "\"embedding\":",
@@ -148,11 +148,11 @@ std::string Lasting(const HttpReply& reply) {
   return lasting;
 }
 
-// Whoever's allocation fails, of the request's thread or of the one that runs the model: the
-// request ends, with what it should or with a 503, and the same is answered right then.
+// Whichever allocation fails, in the request's thread or in the one that runs the model, the
+// request ends correctly or with a 503, and the same request succeeds right after that.
 class MemoryOfAddresses : public MemoryOfRequests, public testing::WithParamInterface<size_t> {
  protected:
-  void FailEach(NewOf of) {
+  void FailEach(NewOf which) {
     Begin();
     const Said& said = AllAddresses()[GetParam()];
     const std::string right = Lasting(Ask(said));
@@ -161,7 +161,7 @@ class MemoryOfAddresses : public MemoryOfRequests, public testing::WithParamInte
     HttpReply reply{.status = 0};
     int64_t turn = 0;
     const int64_t calls = WithEachFailing(
-        of, [&] { reply = Ask(said); },
+        which, [&] { reply = Ask(said); },
         [&] {
           const bool stream = reply.type == "text/event-stream";
           EXPECT_TRUE(reply.status == 0 || reply.status == 503 || Lasting(reply) == right ||
@@ -174,7 +174,7 @@ class MemoryOfAddresses : public MemoryOfRequests, public testing::WithParamInte
     EXPECT_EQ(Lasting(Ask(said)), right) << said.path;
     EXPECT_GT(calls, 2);
     EXPECT_GE(service_->metrics().new_tokens, used);
-    // Nothing is left but what caches keep.
+    // Only cached memory is left.
     EXPECT_LE(LiveBytes(), before + (128 << 10)) << said.path;
   }
 };
@@ -192,7 +192,7 @@ TEST_P(MemoryOfModels, EachAllocationOfTheirThreadMayFail) {
 INSTANTIATE_TEST_SUITE_P(Each, MemoryOfAddresses, testing::Range(size_t{0}, AllAddresses().size()));
 INSTANTIATE_TEST_SUITE_P(Each, MemoryOfModels, testing::Range(size_t{0}, kByModels));
 
-// A JSON text of so many bytes.
+// A JSON text with this many bytes.
 std::string Repeated(const std::string& begin, const std::string& part, const std::string& end,
                      size_t bytes) {
   std::string text = begin;
@@ -234,8 +234,8 @@ std::vector<Said> LargeBodies(size_t bytes) {
   };
 }
 
-// The memory that is reserved for a request is enough: with the smallest budget that it is answered
-// with it takes no more than that, beside what a small one takes.
+// The memory that is reserved for a request is sufficient: with the smallest budget that allows an
+// answer, it takes no more than that, in addition to the memory for a small one.
 TEST_F(MemoryOfRequests, TakeNoMoreThanTheyReserve) {
   for (const Said& said : LargeBodies(kSanitized ? 30000 : 120000)) {
     Begin();
@@ -257,8 +257,8 @@ TEST_F(MemoryOfRequests, TakeNoMoreThanTheyReserve) {
   }
 }
 
-// Many at once stay within the budget: those that have no room are told to come again, and whether
-// the service is well is told all the same.
+// Many at once stay within the budget: those without room are asked to retry, and the health check
+// still works.
 TEST_F(MemoryOfRequests, ManyLargeOnesStayWithinTheBudget) {
   constexpr int64_t kBudget = 64 << 20;
   constexpr int kClients = 24;
@@ -288,13 +288,13 @@ TEST_F(MemoryOfRequests, ManyLargeOnesStayWithinTheBudget) {
   EXPECT_EQ(well, 4 * kClients);
   const int64_t bodies = 2 * kClients * std::ssize(body);
   EXPECT_LE(PeakLiveBytes() - before, kBudget + bodies + (4 << 20));
-  // All of it was given back.
+  // All of it was released.
   EXPECT_EQ(Post("/api/tokenize", body).status, 200);
   EXPECT_TRUE(
       Contains(Ask(Said{"GET", "/metrics", ""}).body, "folio_request_memory_used_bytes 0\n"));
 }
 
-// One that needs more than there ever will be is no matter of coming again.
+// A request larger than the whole budget is not asked to retry.
 TEST_F(MemoryOfRequests, OneThatIsLargerThanTheBudgetIsRefused) {
   Begin({.memory = std::make_shared<MemoryBudget>(1 << 20)});
   EXPECT_EQ(Post("/tokenize", Repeated(R"({"model":"m","content":")", "a", "\"}", 30000)).status,
@@ -306,7 +306,7 @@ TEST_F(MemoryOfRequests, OneThatIsLargerThanTheBudgetIsRefused) {
       413);
 }
 
-// A large answer has its share until it was sent.
+// A large answer keeps its share until it was sent.
 TEST_F(MemoryOfRequests, AnAnswerIsCountedUntilItIsSent) {
   const auto budget = std::make_shared<MemoryBudget>(int64_t{64} << 20);
   Begin({.memory = budget});
@@ -318,7 +318,7 @@ TEST_F(MemoryOfRequests, AnAnswerIsCountedUntilItIsSent) {
   EXPECT_EQ(budget->used(), 0);
 }
 
-// Fields whose texts are longer than the limit, of every address that takes a text.
+// Fields whose texts exceed the limit, for every address that takes a text.
 TEST_F(MemoryOfRequests, TextsHaveALimitOfBytesThatIsTold) {
   constexpr size_t kLimit = 1000;
   Begin({.text_bytes = kLimit});
@@ -359,7 +359,7 @@ TEST_F(MemoryOfRequests, TextsHaveALimitOfBytesThatIsTold) {
             200);
 }
 
-// Lists that are long, not texts.
+// Long lists instead of texts.
 TEST_F(MemoryOfRequests, ListsHaveLimitsThatAreTold) {
   Begin({.values = 1000});
   const auto refusal = [&](const std::string& path, const std::string& body) {

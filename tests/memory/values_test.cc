@@ -1,4 +1,4 @@
-// JSON and tokenizers where memory ends: each allocation fails in turn.
+// JSON and tokenizers when memory runs out: each allocation fails in turn.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -27,7 +27,7 @@ constexpr char kText[] =
 
 class MemoryOfJson : public testing::Test {
  protected:
-  // Whole and as it was.
+  // Complete and unchanged.
   void Same() { EXPECT_EQ(value_.dump(), kText); }
 
   const Json value_ = ParseJson(kText, "test");
@@ -66,7 +66,7 @@ TEST_F(MemoryOfJson, CopiesAreWholeOrAsTheyWere) {
         });
     EXPECT_TRUE(copy == value_);
     EXPECT_GT(calls, 40);
-    // A part of a value may take its place.
+    // A part of a value may replace it.
     copy = copy["deep"];
     EXPECT_EQ(copy.dump(), value_["deep"].dump());
   }
@@ -127,7 +127,7 @@ TEST_F(MemoryOfJson, WritingEndsWithAnError) {
   EXPECT_EQ(LiveBytes(), before);
 }
 
-// The factor that serve/http.h reckons with.
+// The factor that serve/http.h assumes.
 TEST_F(MemoryOfJson, OfATextIsABoundedMultipleOfIt) {
   constexpr size_t kBytes = kSanitized ? 1 << 18 : 1 << 20;
   for (const char* part : {"0,", "[],", "[[],[],[]],", "{},", "[0],", "[[0]],", "{\"\":0},",
@@ -149,7 +149,7 @@ TEST_F(MemoryOfJson, ALimitOfValuesIsOne) {
   EXPECT_THROW(ParseJsonFrom(source, "[1,[2],3]"), Error);
 }
 
-// Ids, and the text that they stand for.
+// Ids, and their text.
 void Holds(const Tokenizer& tokenizer, const std::string& text) {
   const std::vector<int32_t> right = tokenizer.Encode(text, "test", SpecialRule::Allow());
   std::vector<int32_t> ids;
@@ -159,7 +159,7 @@ void Holds(const Tokenizer& tokenizer, const std::string& text) {
     decoded = tokenizer.DecodeText(ids);
     EXPECT_EQ(DecodeWithOffsets(tokenizer, ids).bytes.size(), ids.size());
   };
-  work();  // what is kept is kept now
+  work();  // everything that is cached is cached now
   const int64_t before = LiveBytes();
   const int64_t calls = WithEachFailing(NewOf::kThisThread, work, [&] {
     EXPECT_EQ(tokenizer.Encode(text, "test", SpecialRule::Allow()), right);
@@ -170,7 +170,7 @@ void Holds(const Tokenizer& tokenizer, const std::string& text) {
   EXPECT_LE(LiveBytes(), before + static_cast<int64_t>(ids.capacity() * sizeof(int32_t)));
 }
 
-// By malloc and its like, for all: caches do not come from operator new.
+// With malloc and related functions, for all threads: caches do not use operator new.
 size_t AllocatedBytes() {
   const struct mallinfo2 all = mallinfo2();
   return all.uordblks + all.hblkhd;
@@ -208,7 +208,7 @@ TEST_F(MemoryOfTokenizers, BytesAndCharactersEncodeAndDecode) {
   Holds(CharTokenizer({' ', ',', 'b', 'e', 'n', 'o', 'r', 't', 0xE9}), text);
 }
 
-// However many encode at once: caches are those of as many threads as compute.
+// Whatever the number of encoding threads: there are as many caches as computing threads.
 TEST_F(MemoryOfTokenizers, KeepNoMoreThanThreadsThatComputeNeed) {
   const BpeTokenizer tokenizer(LearntVocab(1, 400));
   const std::string text = Text();

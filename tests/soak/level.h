@@ -9,20 +9,20 @@
 
 namespace folio::soak {
 
-// A reading has what a process holds at a moment.
+// The resources of a process at a moment.
 struct Reading {
   double megabytes = 0;  // resident
   int64_t handles = 0, threads = 0;
 };
 
-// How the readings of a process went on. The first third is its warm-up.
+// The development of a process's readings. The first third is its warm-up.
 struct Level {
   double second_megabytes = 0, last_megabytes = 0;  // medians of the second and the last third
-  int64_t second_handles = 0, last_handles = 0;     // fewest: files are open for a moment too
+  int64_t second_handles = 0, last_handles = 0;     // minima: files are open for a moment too
   int64_t second_threads = 0, last_threads = 0;
 
-  // Says what is not level: the last third's memory more than 2 % and 4 MB above the second's, or
-  // one handle or thread more. "" if all is.
+  // Describes what grows: the last third's memory more than 2 % and 4 MB above the second's, or a
+  // handle or thread more. "" if nothing does.
   std::string Wrong() const {
     if (last_megabytes > 1.02 * second_megabytes + 4) {
       return fmt::format("memory grew from {:.1f} to {:.1f} MB", second_megabytes, last_megabytes);

@@ -1,4 +1,4 @@
-// When what a process holds is level.
+// When a process's resources count as level.
 #include "tests/soak/level.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Trains, resumes and writes through the library over and over in one process, beside a long `folio
-// train`, and sees that both hold no more and more memory, file handles and threads. See --help.
+// Trains, resumes and generates through the library repeatedly in one process, beside a long `folio
+// train`, and checks that memory, file handles and threads of both stay level. See --help.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ Reading ReadingOf(const std::string& process) {
   return reading;
 }
 
-// One round of what an embedding program does.
+// One round of an embedding program's work.
 void TrainAndWrite(const fs::path& text, const fs::path& run) {
   for (const bool resume : {false, true}) {
     RunSettings settings;

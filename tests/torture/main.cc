@@ -89,7 +89,7 @@ Options Parse(int count, char** words) {
   return options;
 }
 
-// The failures of one cause, by what is left of their text without numbers.
+// The failures with one cause, grouped by their text without numbers.
 struct Failures {
   std::mutex mutex;
   std::map<std::string, std::vector<std::string>> trials;
@@ -144,7 +144,7 @@ class Work {
               << "'\n  what it left: " << kept.string() << std::endl;
   }
 
-  // All of these, or as many as fit into the time since the beginning.
+  // All of these, or as many as fit into the time since the start.
   void MakeAll(const std::vector<std::string>& trials, double until) {
     planned_ += static_cast<int64_t>(trials.size());
     std::atomic<size_t> next = 0;
@@ -190,7 +190,7 @@ class Work {
       most = std::max(most, trials.size());
       each.push_back(std::move(trials));
     }
-    // One of each workload after the other, so that the small ones are through early.
+    // Workloads take turns, so that the small ones are finished early.
     std::vector<std::string> trials;
     for (size_t i = 0; i < most; ++i) {
       for (const auto& own : each) {

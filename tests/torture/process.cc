@@ -99,7 +99,7 @@ std::string WithoutThreads(const std::string& bytes) {
   return std::regex_replace(bytes, threads, "");
 }
 
-// Where two texts part, and what is there.
+// The first difference of two texts, with its context.
 std::string FirstDifference(const std::string& wanted, const std::string& found) {
   const size_t at = static_cast<size_t>(std::ranges::mismatch(wanted, found).in1 - wanted.begin());
   const auto shown = [at](const std::string& text) {
@@ -126,7 +126,7 @@ Files FilesOf(const fs::path& directory) {
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     const std::string name = entry.path().lexically_relative(directory).string();
     if (name.ends_with(".damaged.jsonl")) continue;
-    // Which earlier checkpoints there are depends on where a run was stopped.
+    // The set of earlier checkpoints depends on where a run was stopped.
     static const std::regex earlier("(.*/)?steps(/[0-9].*)?");
     if (std::regex_match(name, earlier)) continue;
     if (entry.is_directory()) {

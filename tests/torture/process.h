@@ -12,19 +12,21 @@ namespace folio::torture {
 
 using Words = std::vector<std::string>;
 
-// A process that is started, perhaps sent signals, and waited for.
+// How to start a process, send it signals, and wait for it.
 struct Start {
   Words command;
-  std::filesystem::path directory;  // where it runs
-  std::filesystem::path output;     // a file for what it prints, both streams
-  std::vector<std::pair<std::string, std::string>> environment = {};  // all of it, but PATH
-  std::vector<std::pair<double, int>> signals = {};  // so many seconds after its start, in order
-  double most_seconds = 60;                          // then it hangs, and is killed
-  std::atomic<int>* process = nullptr;               // becomes its number
+  std::filesystem::path directory;  // working directory
+  std::filesystem::path output;     // a file for both output streams
+  // the complete environment, except PATH
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  std::vector<std::pair<double, int>> signals = {};  // seconds after its start, in order
+  double most_seconds = 60;                          // after this it counts as hanging, and is
+                                                     // killed
+  std::atomic<int>* process = nullptr;               // receives its process id
 };
 
 struct Ended {
-  int status = -1;  // -1: by `signal`
+  int status = -1;  // -1: ended by `signal`
   int signal = 0;
   bool hung = false;
   double seconds = 0;
@@ -36,21 +38,21 @@ struct Ended {
 
 Ended Run(const Start& start);
 
-double Now();  // seconds of a clock that only goes forward
+double Now();  // Seconds of a steady clock.
 std::string Joined(const Words& words);
-// What is between the separators, without what is empty.
+// The parts between the separators, without empty ones.
 Words Parts(const std::string& text, char separator);
 
-// Files below a directory, hidden or not: the bytes of files, "directory" of directories, by
-// their paths. What differs from one run to the next is left out: times in metrics.jsonl, the
-// number of threads in config.toml, and the lines that were put aside as damaged.
+// Files below a directory, including hidden ones: the bytes of files, "directory" for directories,
+// by their paths. Parts that differ between runs are left out: times in metrics.jsonl, the number
+// of threads in config.toml, and damaged lines that were put aside.
 using Files = std::map<std::string, std::string>;
 Files FilesOf(const std::filesystem::path& directory);
 
-// Without what is hidden.
+// Without hidden files.
 Files Visible(Files files);
 
-// How `found` differs from `wanted`, "" if not at all.
+// How `found` differs from `wanted`, "" if it does not.
 std::string Difference(const Files& wanted, const Files& found);
 
 std::string BytesOf(const std::filesystem::path& file);

@@ -23,7 +23,7 @@ const std::map<std::string, Survives> kHow = {{"nothing", Survives::kNothing},
                                               {"some", Survives::kSome},
                                               {"all", Survives::kAll}};
 
-// The step that a run says it goes on after, 0 if it does not say.
+// The step after which a run says that it continues, 0 if it does not say.
 int64_t StepOf(const Ended& ended) {
   constexpr std::string_view kBegins[] = {"resuming at step ", "the run has completed its "};
   for (const std::string_view begin : kBegins) {
@@ -154,7 +154,7 @@ std::vector<std::string> Torture::Faults(const std::string& workload) const {
   for (uint64_t n = 1; n <= prepared.counts.calls[faults::kWriteCall]; ++n) {
     for (const char* what : {":short", ":tear"}) add("write", n, what);
   }
-  // The process that goes on after a kill is hit too: at every fifth call, each time by another
+  // The process that continues after a kill is hit too: at every fifth call, each time by another
   // fault.
   const char* const second[] = {":EIO", "+:ENOSPC", ":kill", "+:EROFS"};
   for (uint64_t n = 1; n <= prepared.counts.any; n += 5) {
@@ -176,7 +176,7 @@ std::vector<std::string> Torture::Cuts(const std::string& workload, int seeds) c
   const std::vector<faults::Change>& journal = prepared_.at(workload).journal;
   std::vector<std::string> cuts;
   for (size_t n = 1; n <= journal.size(); ++n) {
-    // Not before the whole of what was there is known.
+    // Only after everything that existed is known.
     const auto there = [](const faults::Change& change) {
       return change.what == faults::Change::kThereFile ||
              change.what == faults::Change::kThereDirectory;
@@ -234,9 +234,9 @@ std::string Torture::GoOn(const Prepared& prepared, int worker, int64_t* resumed
   const bool nothing = went_on.status == 3 && went_on.Says("contains no run");
   if (resumed != nullptr) *resumed = nothing ? -1 : StepOf(went_on);
   if (went_on.status != 0 && !nothing) return "going on " + Told(went_on);
-  // One that is replaced is gone when the new one has begun, which may have no checkpoint yet.
+  // A replaced run is gone when the new one has begun, which may have no checkpoint yet.
   if (workload.again.empty() && nothing) return "the run that was there is gone";
-  // The run that was to be replaced may still be there.
+  // The run that should be replaced may still exist.
   const bool as_before = !workload.again.empty() && FilesOf(Root(worker)) == prepared.before;
   if (nothing || as_before) {
     const Ended begun = Folio(worker, workload.again);
@@ -245,7 +245,7 @@ std::string Torture::GoOn(const Prepared& prepared, int worker, int64_t* resumed
   return Compared(prepared, worker);
 }
 
-// Returns why a program may not end so, with these faults; "" where it may.
+// Returns why a program may not end like this, with these faults; "" if it may.
 std::string Torture::WrongEnd(const Ended& ended, const std::string& rules) {
   const bool kills = rules.ends_with("kill") || rules.ends_with("tear");
   if (ended.hung) return "it hung";
@@ -294,7 +294,7 @@ std::string Torture::TryCut(const Prepared& prepared, size_t changes, const std:
   disk.Cut(Root(worker), kHow.at(how), seed);
   figures_.cuts += 1;
   if (changes >= prepared.journal.size()) {
-    // The program had ended: what it told of is there.
+    // The program had ended: everything that it reported exists.
     const std::string wrong = Difference(prepared.expected, Visible(FilesOf(Root(worker))));
     if (!wrong.empty()) return "after the end of the program: " + wrong;
   }
@@ -317,7 +317,7 @@ std::string Torture::StepsLost() const {
   for (const auto& [cut, step] : steps_) {
     if (cut.first != workload) most = -1;
     workload = cut.first;
-    // A run that is replaced has more steps than the new one.
+    // A replaced run has more steps than the new one.
     const bool replaces =
         !prepared_.at(workload).before.empty() && !prepared_.at(workload).workload.again.empty();
     if (step < most && !replaces) {
@@ -350,7 +350,7 @@ std::string Torture::TryKills(const Prepared& prepared, uint64_t seed, int worke
     if (ended.signal == SIGKILL) {
       figures_.kills += 1;
     } else if (ended.signal != 0) {
-      // Before it listens; SIGUSR1 too.
+      // Before it handles signals; SIGUSR1 too.
       if (ended.signal != signal) return "it " + Told(ended);
       figures_.signals += 1;
     } else if (ended.status == 128 + signal) {

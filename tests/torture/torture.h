@@ -18,14 +18,14 @@ struct Figures {
   std::atomic<int64_t> kills{0}, signals{0}, faults{0}, cuts{0}, trials{0};
 };
 
-// A torture knows the program, and the workloads with what they leave if nothing happens to them.
+// Knows the program, and the workloads with their undisturbed results.
 class Torture {
  public:
-  // Everything lies in `directory`, which is made anew. Throws std::runtime_error where a workload
+  // Everything is in `directory`, which is created anew. Throws std::runtime_error if a workload
   // does not run to its end undisturbed.
   Torture(const std::string& program, const std::string& layer, std::filesystem::path directory);
 
-  // Returns whether the layer reaches into the program: not if it is linked statically.
+  // Returns true if the layer works with the program: not if it is linked statically.
   bool Reaches() const;
   // Runs these workloads (all if empty) undisturbed, twice: the second time under the layer.
   void Prepare(const std::vector<std::string>& names = {});
@@ -37,15 +37,16 @@ class Torture {
   std::vector<std::string> Faults(const std::string& workload) const;
   std::vector<std::string> Cuts(const std::string& workload, int seeds) const;
 
-  // How many calls on files and changes a workload takes.
+  // The number of calls on files and of changes in a workload.
   uint64_t Calls(const std::string& workload) const { return prepared_.at(workload).counts.any; }
   size_t Changes(const std::string& workload) const {
     return prepared_.at(workload).journal.size();
   }
 
-  // Makes one trial in the directory of `worker`. Returns what is wrong, or "".
+  // Makes one trial in the directory of `worker`. Returns the fault, or "".
   std::string Try(const std::string& trial, int worker);
-  // Says what a power cut took back that an earlier one had left, of the trials made; or "".
+  // Describes steps that a power cut lost although an earlier one had left them, in the trials so
+  // far; or "".
   std::string StepsLost() const;
 
   const Figures& figures() const { return figures_; }
@@ -73,11 +74,11 @@ class Torture {
   static std::string WrongEnd(const Ended& ended, const std::string& rules);
   std::string TryCut(const Prepared& prepared, size_t changes, const std::string& how,
                      uint64_t seed, int worker);
-  // Goes on after whatever happened, to the end, and compares. `resumed` becomes the step that a
-  // run went on after, -1 if there was none to go on with.
+  // Continues after any disturbance, to the end, and compares. `resumed` becomes the step after
+  // which a run continued, -1 if there was none.
   std::string GoOn(const Prepared& prepared, int worker, int64_t* resumed = nullptr) const;
   std::string Compared(const Prepared& prepared, int worker) const;
-  // A workload that is no run must leave its target as it was or as it becomes.
+  // A workload that is no run must leave its target unchanged or complete.
   std::string WholeOrNot(const Prepared& prepared, int worker) const;
 
   std::string program_, layer_;
@@ -86,7 +87,7 @@ class Torture {
   Figures figures_;
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, size_t>, int64_t>
-      steps_;  // after cuts that leave no more than they must
+      steps_;  // after cuts that keep no more than they must
 };
 
 }  // namespace folio::torture

@@ -7,7 +7,7 @@ Words Split(const std::string& text) {
   return Parts(text, ' ');
 }
 
-// A run that has everything: dropout, accumulation, shuffling, evaluations, samples, checkpoints.
+// A run with everything: dropout, accumulation, shuffling, evaluations, samples, checkpoints.
 Words Train(const std::string& out, const std::string& more) {
   return Split("train --data ../input/text.txt --out " + out +
                " --no-config --batch 2 --tokenizer char --set model.n_layer=1 model.n_head=2"

@@ -7,15 +7,15 @@
 
 namespace folio::torture {
 
-// A command that writes, and how one goes on after whatever became of it. Commands are arguments of
-// folio, run beside the directory `root`, in which everything is that they write; `../input` holds
+// A command that writes, and how to continue after any disturbance. Commands are arguments of
+// folio, run beside the directory `root`, which holds everything that they write; `../input` holds
 // what they read.
 struct Workload {
   std::string name;
-  std::vector<Words> before = {};  // make what is there when it begins
+  std::vector<Words> before = {};  // create the state before it begins
   Words command;
-  // A run is gone on with by `resume`, and begun by `again` where there is nothing to go on with;
-  // else `again` is what somebody types who sees it failed.
+  // A run is continued by `resume`, and started by `again` if there is nothing to continue; else
+  // `again` is what a user types after a failure.
   Words resume = {};
   Words again;
 };
@@ -24,7 +24,7 @@ struct Workload {
 std::vector<Words> InputCommands();
 std::vector<Workload> Workloads();
 
-// The text that everything is made of.
+// The text from which everything is made.
 std::string InputText();
 
 }  // namespace folio::torture

@@ -15,33 +15,32 @@ std::variant<const Ops*...> AnyOf(OperationList<Ops...>);
 }  // namespace internal
 using AnyOperation = decltype(internal::AnyOf(Operations()));  // points at one
 
-// A Backend, chosen at run time, runs operations. One thread at a time may use a Backend; it
-// spreads the work over Threads() threads itself.
+// Runs operations; chosen at run time. One thread at a time may use a Backend; it distributes the
+// work over Threads() threads itself.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Run returns when the operation, one of Operations, is done.
+  // Runs an operation, one of Operations, and returns when it is done.
   template <class Op>
   void Run(const Op& op) {
     RunAny(&op);
   }
 
   virtual std::string name() const = 0;          // "reference", "cpu"
-  virtual std::string description() const = 0;   // for people: instruction set, libraries
-  virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of the operands marked Half
-  // The dtype that models train fastest in, of F32 and BF16.
+  virtual std::string description() const = 0;   // for display: instruction set, libraries
+  virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of operands marked Low
+  // The dtype in which models train fastest, F32 or BF16.
   virtual Dtype PreferredDtype() const = 0;
-  // ProductUnit names, for people, what multiplies matrices of F32 or BF16: "AMX", "AVX3",
-  // "reference".
+  // The unit that multiplies matrices of F32 or BF16, for display: "AMX", "AVX3", "reference".
   virtual std::string ProductUnit(Dtype) const { return name(); }
 
  private:
   virtual void RunAny(const AnyOperation& op) = 0;
 };
 
-// A Backend whose operations are all one template: Derived has
-// `template <class Op> void Apply(const Op& op)`, and Run calls it.
+// A Backend with one template for all operations: Derived has `template <class Op> void Apply(const
+// Op& op)`, which Run calls.
 template <class Derived>
 class GenericBackend : public Backend {
  private:
@@ -50,9 +49,9 @@ class GenericBackend : public Backend {
   }
 };
 
-// "reference" or "cpu", or either decorated: "checked" (cpu beside reference; the first operation
-// that differs throws a kRuntime Error naming it) and "timed" (cpu with a table of times). Throws a
-// kUsage Error for any other name.
+// "reference" or "cpu", or a decorated one: "checked" (cpu compared with reference; the first
+// operation that differs throws a kRuntime Error naming it) and "timed" (cpu with a table of
+// times). Throws a kUsage Error for any other name. Defined in decorated_backends.cc.
 std::unique_ptr<Backend> MakeBackend(const std::string& name);
 std::vector<std::string> BackendNames();
 

@@ -1,4 +1,4 @@
-// These tests hold every backend to what it must do with every operation.
+// These tests check every operation on every backend.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@
 namespace folio {
 namespace {
 
-// An operation, and whether its operands marked Half are bfloat16.
+// An operation, and whether its operands marked Low are bfloat16.
 struct OpVariant {
   std::string op;
   bool bf16 = false;
@@ -46,7 +46,7 @@ std::vector<OpCase> CasesOf(const OpVariant& variant) {
   return cases;
 }
 
-// Every operation, and again with bfloat16 where it has cases of it.
+// Every operation, and again with bfloat16 if it has such cases.
 template <class... Ops>
 std::vector<OpVariant> VariantsOf(OperationList<Ops...>) {
   const std::vector<OpCase> cases = OpCases();
@@ -86,8 +86,8 @@ void ExpectWritten(const Op& op, const OpMemory& memory) {
 
 using Backends = std::vector<std::unique_ptr<Backend>>;
 
-// Runs a case on each backend and SIMD target, aligned and misaligned; what is expected is worked
-// out once, from `first`.
+// Runs a case on each backend and SIMD target, aligned and misaligned; the expected result is
+// computed once, from `first`.
 template <class Op>
 void ExpectAgreement(const OpCase& c, const Op& first, Dtypes dtypes, const Backends& backends,
                      const std::vector<std::string>& targets) {
@@ -129,7 +129,7 @@ class EveryBackend : public testing::TestWithParam<OpVariant> {};
 TEST_P(EveryBackend, AgreesWithTheReferenceInFloat64) {
   Backends backends;
   for (const std::string& name : BackendNames()) {
-    // The CPU's comes below, on every target, and the others pass operations on to these two.
+    // The CPU is tested below, on every target, and the others pass operations on to these two.
     if (kSanitized && name != "reference") continue;
     backends.push_back(MakeBackend(name));
   }

@@ -6,10 +6,14 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
+#include "folio/base/strings.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {
@@ -23,7 +27,7 @@ void OperandCopies::CopyNumbers(const Operand& x, Entry& entry) const {
     RoundNumbers(entry.rounded, rounded);
     elements.assign(rounded.begin(), rounded.end());
   }
-  uint32_t bits = 0;  // one for each of 32 numbers
+  uint32_t bits = 0;  // one bit for each of 32 numbers
   for (size_t i = 0; i < elements.size(); ++i) {
     const double value = elements[i];
     if (i % 32 == 0 && relative > 0) bits = rng.Bits(i);
@@ -62,7 +66,7 @@ std::string Mismatch::ToString() const {
 namespace internal {
 namespace {
 
-// IsOverwritten says whether an operand that is only read is the same array as one that is written.
+// Returns true if an operand that is only read is the same array as one that is written.
 bool IsOverwritten(const Operand& operand, const std::vector<Operand>& operands) {
   return std::any_of(operands.begin(), operands.end(), [&](const Operand& other) {
     return other.access != Access::kRead && other.data() == operand.data();
@@ -161,7 +165,7 @@ std::vector<double> Tolerances(const std::vector<Operand>& operands,
     if (operands[k].access == Access::kRead) continue;
     const double largest =
         std::max(Largest(expected[k]), operands[k].name == "d_x" ? cancelled : 0);
-    // The change of a single number may be none by chance: its sum rounds all the same.
+    // A change of a single number may be 0 by chance, but its sum is still rounded.
     const double change = std::max(changes[k], unit * largest);
     tolerances[k] = errors * change + 4 * unit * largest;
     if (low_changes.empty() || operands[k].dtype() != Dtype::kBF16) continue;
@@ -244,8 +248,7 @@ std::unique_ptr<Backend> MakeCheckedBackend(std::unique_ptr<Backend> fast,
 
 namespace {
 
-// FindIn finds the first number that is not finite among `count`, which begin with element `first`
-// of the operand.
+// Finds the first number that is not finite among `count` numbers, from element `first` on.
 template <class T>
 std::optional<NonFinite> FindIn(const std::byte* data, int64_t count, int64_t first) {
   const T* numbers = reinterpret_cast<const T*>(data);
@@ -386,6 +389,22 @@ std::string TimesTable(const std::vector<OpTime>& times) {
   for (const OpTime& time : times) line(time);
   line(total);
   return table;
+}
+
+std::unique_ptr<Backend> MakeBackend(const std::string& name) {
+  if (name == "reference") return MakeReferenceBackend();
+  if (name == "cpu") return MakeCpuBackend();
+  if (name == "checked") return MakeCheckedBackend(MakeCpuBackend(), MakeReferenceBackend());
+  if (name == "timed") return std::make_unique<TimedBackend>(MakeCpuBackend());
+  const std::vector<std::string> names = BackendNames();
+  const std::string nearest = Nearest(name, names);
+  throw UsageError(fmt::format("there is no backend \"{}\"", name),
+                   fmt::format("available: {}", Join(names, ", ")),
+                   nearest.empty() ? "choose one of them" : fmt::format("use {}", nearest));
+}
+
+std::vector<std::string> BackendNames() {
+  return {"reference", "cpu", "checked", "timed"};
 }
 
 }  // namespace folio

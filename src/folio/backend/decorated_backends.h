@@ -18,7 +18,7 @@
 
 namespace folio {
 
-// The first element of an operand that is not what it should be.
+// The first element of an operand that differs from its expected value.
 struct Mismatch {
   std::string operand;
   int64_t element = 0;  // in row-major order
@@ -27,11 +27,10 @@ struct Mismatch {
   std::string ToString() const;  // "d_x[17] is 3, expected 2 within 1e-07"
 };
 
-// A Disturbance says how far numbers of a twin are off: each is multiplied by 1 plus or minus its
-// part, at random.
+// How far numbers of a twin are changed: each is multiplied by 1 plus or minus its part, at random.
 struct Disturbance {
-  double numbers = 0;  // of float32 and float64 operands
-  double halves = 0;   // of bfloat16 ones
+  double numbers = 0;  // for float32 and float64 operands
+  double halves = 0;   // for bfloat16 operands
 };
 
 // Owns the arrays of a twin.
@@ -47,7 +46,7 @@ class OperandCopies {
     const std::byte* source;
     int64_t count;
     Rounding rounded;
-    std::vector<double> memory;  // of integers too
+    std::vector<double> memory;  // also holds integers
   };
   void CopyNumbers(const Operand& x, Entry& entry) const;
 
@@ -55,8 +54,8 @@ class OperandCopies {
   std::deque<Entry> entries_;  // a deque: tensors point into the entries
 };
 
-// The same operation on copies of its operands: numbers as float64, integers as they are. Operands
-// that are one array stay one array, so that work in place stays work in place.
+// The same operation on copies of its operands: numbers as float64, integers unchanged. Operands
+// that are one array stay one array, so that in-place work stays in place.
 template <class Op>
 class Twin {
  public:
@@ -79,9 +78,9 @@ class Twin {
   Twin(const Twin&) = delete;
   Twin& operator=(const Twin&) = delete;
 
-  // op() is the operation to run. What enters the original rounded is rounded already.
+  // The operation to run, with operands already rounded as they enter the original.
   const Op& op() const { return op_; }
-  // operands() are as Operands(op()), but not rounded.
+  // The operands of op(), but not rounded.
   const std::vector<Operand>& operands() const { return operands_; }
 
  private:
@@ -92,25 +91,25 @@ class Twin {
 
 namespace internal {
 
-// The largest term inside a norm's backward that cancels in its d_x, whatever the operands are, so
-// that only rounding shows: a part of d_out * weight is taken off, in a row of one element all of
-// it. REQUIRES: F64.
+// The largest term inside of a norm's backward that cancels in its d_x for all operands, so that
+// only rounding remains: a part of d_out * weight is subtracted, and all of it in a row of one
+// element. REQUIRES: F64.
 double LargestCancelled(const LayerNormBackward& op);
 double LargestCancelled(const RmsNormBackward& op);
 double LargestCancelled(const HeadNormBackward& op);
-// The rounding unit of what the operation computes in.
+// The rounding unit of the operation's compute dtype.
 double RoundingUnit(const std::vector<Operand>& operands);
-// The largest change of each operand; what is not finite is left out.
+// The largest change of each operand; elements that are not finite are ignored.
 std::vector<double> LargestChanges(const std::vector<Operand>& from,
                                    const std::vector<Operand>& to);
-// How far each operand may be off, but for the storing of bfloat16 elements. The changes are those
-// of the operands if all are off by the rounding unit, and, empty unless the operation may round
-// inside, if those of bfloat16 are off by the usual error of rounding to it.
+// The tolerance of each operand, except for storing bfloat16 elements. The changes are those of the
+// operands if all inputs are changed by the rounding unit, and, empty unless the operation may
+// round inside, if bfloat16 inputs are changed by the usual error of rounding to bfloat16.
 std::vector<double> Tolerances(const std::vector<Operand>& operands,
                                const std::vector<Operand>& expected,
                                const std::vector<double>& changes,
                                const std::vector<double>& low_changes, double cancelled);
-// An "act" of that activation may be off by what the rounding of "out" makes of it.
+// An "act" of that activation may also be off by the effect of rounding "out".
 std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
                                      const std::vector<Operand>& expected,
                                      const std::vector<double>& tolerances,
@@ -118,24 +117,23 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
 
 }  // namespace internal
 
-// A Comparison knows what an operation should do: a trusted backend works it out in float64, on
-// copies.
+// The expected result of an operation: a trusted backend computes it in float64, on copies.
 //
-// How far a result may be off is worked out too. The operation also runs on operands each off by
-// one rounding unit u of what it computes in (float64 if its results are, else float32), up or down
-// at random. The largest change that this makes to an operand says how it magnifies rounding
-// errors; rounding inside the operation may do (8 + sqrt(n)) times that, n being the longest
+// The tolerance is computed too. The operation also runs on operands that are each changed by one
+// rounding unit u of its compute dtype (float64 if its results are, else float32), up or down at
+// random. The largest change of an operand shows how the operation magnifies rounding errors;
+// rounding inside of the operation may cause (8 + sqrt(n)) times that, n being the longest
 // dimension of any operand and so the most terms that a sum can have in one direction, and storing
-// results 4 u of the largest magnitude. An element of a bfloat16 result may be off by half a unit
-// in its own last place more. An operation that may round to bfloat16 inside does so once to a
-// number, not to every partial sum; it runs a third time on bfloat16 operands that are each off by
-// 2^-9, and its bfloat16 results may be off by 4 times the largest change that this makes. A result
-// made of another one's elements has a share in their half units. Operands that are only read must
-// not change at all.
+// results 4 u of the largest magnitude. An element of a bfloat16 result may also be off by half a
+// unit in its own last place. An operation that may round to bfloat16 inside does so once for a
+// number, not for every partial sum; it runs a third time on bfloat16 operands that are each
+// changed by 2^-9, and its bfloat16 results may be off by 4 times the largest change that this
+// causes. A result computed from elements of another one may be off by the effect of their half
+// units. Operands that are only read must not change at all.
 template <class Op>
 class Comparison {
  public:
-  // A Comparison is made before the operation runs. REQUIRES: trusted supports F64.
+  // Must be made before the operation runs. REQUIRES: trusted supports F64.
   Comparison(const Op& op, Backend& trusted) : expected_(op) {
     const std::vector<Operand> operands = Operands(op);
     double cancelled = 0;
@@ -153,7 +151,7 @@ class Comparison {
         internal::Tolerances(operands, expected_.operands(), changes, low_changes, cancelled);
   }
 
-  // Check is called after `op` ran elsewhere.
+  // Call after `op` ran elsewhere.
   std::optional<Mismatch> Check(const Op& op) const {
     std::optional<Activation> activation;
     if constexpr (std::is_same_v<Op, LinearForward>) activation = op.activation;
@@ -171,28 +169,28 @@ class Comparison {
   std::vector<double> tolerances_;
 };
 
-// Runs every operation on `fast` and beside it, on copies, on `trusted` (which must support F64).
-// The first operation whose result is further off than rounding explains throws
-// a kRuntime Error that names operation, operand, element and both values. Slow.
+// Runs every operation on `fast` and, on copies, on `trusted` (which must support F64). The first
+// operation whose result differs by more than rounding explains throws a kRuntime Error that names
+// operation, operand, element and both values. Slow.
 std::unique_ptr<Backend> MakeCheckedBackend(std::unique_ptr<Backend> fast,
                                             std::unique_ptr<Backend> trusted);
 
-// OperationContext holds what the caller knows of the operations; either function may be empty.
+// The caller's knowledge about the operations; either function may be empty.
 struct OperationContext {
   std::function<std::string()> when = {};  // "step 12"
-  // `name_of` says whose number lies there, "" for nobody's: "transformer.h.0.mlp.c_fc.weight".
+  // The name of the tensor at this address, "" if unknown: "transformer.h.0.mlp.c_fc.weight".
   std::function<std::string(const std::byte*)> name_of = {};
 };
 
-// Hands operations to another backend and, from Watch on, looks at every number that they write.
-// The first that is not finite throws a kDiverged Error: when, the operation, operand, element and
-// value, the parameter that this or the last operation before it dealt with, and whether what it
-// read was finite.
+// Runs operations on another backend and, after Watch, checks every number that they write. The
+// first that is not finite throws a kDiverged Error: when, the operation, operand, element and
+// value, the parameter that this or the last operation before it used, and whether its inputs were
+// finite.
 class FiniteBackend final : public GenericBackend<FiniteBackend> {
  public:
   explicit FiniteBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  // What the context refers to must outlive the operations that follow.
+  // Objects that the context refers to must outlive the operations that follow.
   void Watch(OperationContext context) { context_ = std::move(context); }
 
   std::string name() const override { return backend_->name(); }
@@ -216,11 +214,10 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
 
   std::unique_ptr<Backend> backend_;
   std::optional<OperationContext> context_;
-  std::string near_;  // name_of an operand of the last operation that had such
+  std::string near_;  // name_of an operand of the last operation that had a named one
 };
 
-// Hands operations to another backend, and calls a function before each, which may throw: the
-// operation is then not done.
+// Runs operations on another backend; calls a function before each, which may throw instead.
 class WatchedBackend final : public GenericBackend<WatchedBackend> {
  public:
   // `backend` must outlive it.
@@ -243,7 +240,7 @@ class WatchedBackend final : public GenericBackend<WatchedBackend> {
   }
 
  private:
-  std::unique_ptr<Backend> own_ = nullptr;  // or another's
+  std::unique_ptr<Backend> own_ = nullptr;  // null if the backend belongs to another
   Backend& backend_;
   std::function<void()> before_;
 };
@@ -253,19 +250,19 @@ struct NonFinite {
   double value = 0;
   const std::byte* at = nullptr;
 };
-// The first number of F32, BF16 or F64 that is not finite; other operands have none.
+// The first number of F32, BF16 or F64 that is not finite; nothing for operands of other dtypes.
 std::optional<NonFinite> FindNonFinite(const Operand& x);
 
-// An OpTime holds what all calls of one operation took.
+// The totals of all calls of one operation.
 struct OpTime {
   std::string_view name;
   int64_t calls = 0;
   double seconds = 0;
-  double flops = 0;  // as the operation defines them
-  double bytes = 0;  // of all operands, each once a call
+  double flops = 0;  // as defined by the operation
+  double bytes = 0;  // of all operands, counted once per call
 };
 
-// Hands operations to another backend and keeps account.
+// Runs operations on another backend and records their times.
 class TimedBackend final : public GenericBackend<TimedBackend> {
  public:
   explicit TimedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
@@ -276,7 +273,7 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
   std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
 
-  // Times are since the start or the last Reset, the longest first.
+  // Times since the start or the last Reset, longest first.
   std::vector<OpTime> Times() const;
   void Reset() { times_.clear(); }
 
@@ -297,7 +294,7 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   std::vector<OpTime> times_;  // in order of first use
 };
 
-// A table for people: operation, calls, milliseconds, share, GFLOP/s, GB/s; and a line for the sum.
+// A table: operation, calls, milliseconds, share, GFLOP/s, GB/s; and a line for the sum.
 std::string TimesTable(const std::vector<OpTime>& times);
 
 }  // namespace folio

@@ -76,8 +76,7 @@ AttentionForward Attention(OpMemory& m) {
   return op;
 }
 
-// ComplaintAbout gives what the checked backend says about a faulty one running `op`; "" if
-// nothing.
+// The error of the checked backend for a faulty one running `op`; "" if there is none.
 template <class Op>
 std::string ComplaintAbout(const Op& op, Fault fault, double by) {
   const auto backend =
@@ -159,8 +158,8 @@ TEST(CheckedBackend, SeesAWeightThatWasNotRounded) {
             std::string::npos);
 }
 
-// The log-sum of a query that sees nothing is -infinity on both sides, which is no difference;
-// another infinity is one.
+// The log-sum of a query that attends to nothing is -infinity on both sides, which is no
+// difference; another infinity is one.
 TEST(CheckedBackend, TellsInfinitiesApart) {
   OpMemory memory(Dtype::kF32, false);
   AttentionForward op = Attention(memory);
@@ -183,7 +182,7 @@ TEST(CheckedBackend, TellsInfinitiesApart) {
   EXPECT_TRUE(comparison.Check(op));
 }
 
-// The copies must not make work in place look like work apart.
+// The copies must keep in-place work in place.
 TEST(CheckedBackend, ChecksWorkInPlace) {
   OpMemory memory(Dtype::kF32, true);
   ResidualForward op;

@@ -3,20 +3,118 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
 
-#include "folio/backend/operands.h"
 #include "folio/base/check.h"
+#include "folio/tensor/dtype.h"
+#include "folio/tensor/tensor.h"
 
 namespace folio {
 
 namespace {
 
-// FloatDtype gives the dtype of an operation whose numbers are all of low precision (ops.h).
+// The functions below check one operand; each aborts with the operation's and the operand's name.
+
+// The dtype of the operand that decides it for the whole operation: F32 or F64.
+Dtype NumberDtype(std::string_view op, std::string_view name, const Tensor& x) {
+  FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));
+  FOLIO_CHECK(x.dtype() == Dtype::kF32 || x.dtype() == Dtype::kF64,
+              fmt::format("{}: {} is {}, expected F32 or F64", op, name, DtypeName(x.dtype())));
+  return x.dtype();
+}
+
+// The same for a weight that is marked "stored".
+Dtype StoredDtype(std::string_view op, std::string_view name, const Tensor& x) {
+  return IsStored(x.dtype()) ? Dtype::kF32 : NumberDtype(op, name, x);
+}
+
+// Checks the dtype of an operand that is marked Low, in an operation on `number`s, and returns it.
+Dtype LowDtype(std::string_view op, std::string_view name, Dtype dtype, Dtype number) {
+  FOLIO_CHECK(dtype == number || (dtype == Dtype::kBF16 && number == Dtype::kF32),
+              fmt::format("{}: {} is {}, expected {}{}", op, name, DtypeName(dtype),
+                          DtypeName(number), number == Dtype::kF32 ? " or BF16" : ""));
+  return dtype;
+}
+
+void CheckOperand(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
+                  const Shape& shape) {
+  FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));
+  FOLIO_CHECK(x.dtype() == dtype, fmt::format("{}: {} is {}, expected {}", op, name,
+                                              DtypeName(x.dtype()), DtypeName(dtype)));
+  FOLIO_CHECK(x.shape() == shape, fmt::format("{}: {} is {}, expected {}", op, name,
+                                              x.shape().ToString(), shape.ToString()));
+}
+
+// CheckOperand, if x is present.
+void CheckOptional(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
+                   const Shape& shape) {
+  if (x) CheckOperand(op, name, x, dtype, shape);
+}
+
+void CheckRank(std::string_view op, std::string_view name, const Tensor& x, int rank) {
+  FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));
+  FOLIO_CHECK(x.shape().rank() == rank, fmt::format("{}: {} is {}, expected {} dimensions", op,
+                                                    name, x.shape().ToString(), rank));
+}
+
+void CheckSequence(std::string_view op, std::string_view name, const SequenceView& x, Dtype dtype,
+                   int64_t B, int64_t T, int64_t C) {
+  FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));
+  FOLIO_CHECK(x.dtype == dtype, fmt::format("{}: {} is {}, expected {}", op, name,
+                                            DtypeName(x.dtype), DtypeName(dtype)));
+  FOLIO_CHECK(x.B == B && x.T == T && x.C == C,
+              fmt::format("{}: {} is ({}, {}, {}), expected ({}, {}, {})", op, name, x.B, x.T, x.C,
+                          B, T, C));
+  FOLIO_CHECK(T <= 1 || x.row_stride >= C, fmt::format("{}: rows of {} overlap", op, name));
+}
+
+void CheckDropout(std::string_view op, const Dropout& dropout) {
+  FOLIO_CHECK(dropout.p >= 0 && dropout.p < 1,
+              fmt::format("{}: dropout {} is not in [0, 1)", op, dropout.p));
+  FOLIO_CHECK(dropout.first_row >= 0, fmt::format("{}: first_row of dropout is negative", op));
+  FOLIO_CHECK(dropout.first_column >= 0 && (dropout.first_column == 0 || dropout.width > 0),
+              fmt::format("{}: dropout of a part of an array of no width", op));
+}
+
+bool Overlap(const Tensor& a, const Tensor& b) {
+  return a && b && a.raw() < b.raw() + b.bytes() && b.raw() < a.raw() + a.bytes();
+}
+
+[[noreturn]] void FailOverlap(std::string_view op, std::string_view name, std::string_view other) {
+  FOLIO_CHECK(false, fmt::format("{}: {} and {} share memory", op, name, other));
+}
+
+// Checks that no written Tensor shares memory with another operand, except `written` being exactly
+// one of `may_be`. Sequence views interleave by design and are not checked.
+template <class Op>
+void CheckOverlap(const Op& op, std::string_view written = {},
+                  std::initializer_list<std::string_view> may_be = {}) {
+  VisitOperands(op, [&](std::string_view name, const auto& x, Access access) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
+      if (access == Access::kRead) return;
+      VisitOperands(op, [&](std::string_view other_name, const auto& other, Access) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(other)>, Tensor>) {
+          if (name == other_name || !Overlap(x, other)) return;
+          const bool allowed =
+              x.raw() == other.raw() &&
+              ((name == written && std::count(may_be.begin(), may_be.end(), other_name) > 0) ||
+               (other_name == written && std::count(may_be.begin(), may_be.end(), name) > 0));
+          if (!allowed) FailOverlap(Op::kName, name, other_name);
+        }
+      });
+    }
+  });
+}
+
+// The dtype of an operation whose numbers may all have low precision (ops.h).
 Dtype FloatDtype(std::string_view op, std::string_view name, const Tensor& x) {
   return x && x.dtype() == Dtype::kBF16 ? Dtype::kBF16 : NumberDtype(op, name, x);
 }
 
-// NumberOf gives the Number of an operation on rows that are marked Low.
+// The Number of an operation on rows that are marked Low.
 Dtype NumberOf(std::string_view op, std::string_view name, const SequenceView& x) {
   FOLIO_CHECK(bool(x), fmt::format("{}: {} is missing", op, name));
   const Dtype number = x.dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
@@ -30,8 +128,7 @@ Dtype NumberOf(std::string_view op, std::string_view name, const SequenceView& x
 
 namespace {
 
-// Checks what forward and backward have in common: tokens and positions, tables of `number`s and
-// the rows that belong together.
+// Checks the common parts of forward and backward: indices, tables of `number`s and their rows.
 void CheckEmbedding(std::string_view op, const Tensor& ids, const Tensor& positions, Dtype number,
                     NamedOperand<Tensor> wte, NamedOperand<Tensor> wpe, NamedOperand<Tensor> rows) {
   const int64_t C = wte.view.dim(1);
@@ -102,7 +199,7 @@ void LayerNormBackward::Check() const {
 
 namespace {
 
-// CheckHeadNorm checks what forward and backward have in common, `x` being what they do in place.
+// Checks the common parts of forward and backward, `x` being the operand that they change in place.
 template <class Op>
 void CheckHeadNorm(const Op& op, std::string_view name, const SequenceView& x) {
   constexpr std::string_view kName = Op::kName;
@@ -197,7 +294,7 @@ void Rotary::Check() const {
               fmt::format("{}: {} channels of a head of {} do not turn in pairs", kName, r, D));
 }
 
-// Of each pair 4 products and 2 sums.
+// 4 products and 2 sums for each pair.
 double Rotary::Flops() const {
   return Count(x) / static_cast<double>(D) * static_cast<double>(table.dim(1)) * 3;
 }
@@ -313,7 +410,7 @@ void GatedBackward::Check() const {
   CheckOverlap(*this, "d_x", {"x"});
 }
 
-// The activation, its slope, and a product with each and with up.
+// The activation, its slope, and a product of each with the gradient and with up.
 double GatedBackward::Flops() const {
   return Count(d_out) * (3 * ActivationFlops(kind) + 3);
 }
@@ -322,12 +419,12 @@ double GatedBackward::Flops() const {
 
 namespace {
 
-// Keys that a query sees of those up to its own.
+// How many of the `keys` keys up to its own a query attends to.
 int64_t KeysInWindow(int64_t keys, int64_t window) {
   return window == 0 ? keys : std::min(keys, window);
 }
 
-// Flops of the pairs of one query and one key that it may attend to, padding aside: `channel` for
+// Flops of the pairs of a query and a key that it may attend to, ignoring padding: `channel` for
 // each channel, `head` and those of a cap for each head.
 template <class Op>
 double PairFlops(const Op& op, double channel, double head) {
@@ -348,7 +445,7 @@ void CheckScores(std::string_view op, double cap, int64_t window, bool causal) {
               fmt::format("{}: a window of {} in attention that is not causal", op, window));
 }
 
-// The width of keys and values: G heads as wide as those of C channels of queries.
+// The width of keys and values: G heads as wide as the heads of C channels of queries.
 int64_t KeyChannels(std::string_view op, int64_t C, int64_t H, int64_t G) {
   FOLIO_CHECK(H >= 1 && C >= 1 && C % H == 0,
               fmt::format("{}: {} channels do not divide into {} heads", op, C, H));
@@ -358,8 +455,7 @@ int64_t KeyChannels(std::string_view op, int64_t C, int64_t H, int64_t G) {
   return C / H * KeyHeads(H, G);
 }
 
-// CheckAttention checks what forward and backward of attention have in common; it gives the dtype
-// of q, k and v.
+// Checks the common parts of attention's forward and backward; returns the dtype of q, k and v.
 template <class Op>
 Dtype CheckAttention(const Op& op) {
   constexpr std::string_view kName = Op::kName;
@@ -426,14 +522,15 @@ int64_t KeyChannels(const Tensor& pages) {
   return pages.dim(1) * pages.dim(4);
 }
 
-// HasPages says whether positions [begin, end) of a row of a table have pages.
+// Returns true if positions [begin, end) of a row of a table have pages.
 bool HasPages(const int32_t* table, int64_t begin, int64_t end, const Tensor& pages) {
   const int64_t R = pages.dim(3);
   return std::all_of(table + begin / R, table + (end + R - 1) / R,
                      [&](int32_t page) { return page >= 0 && page < pages.dim(0); });
 }
 
-// Each of N rows at a position of a sequence with the pages of the last `window` up to it.
+// Checks that each of N rows is at a position of a sequence with pages for the last `window`
+// positions up to it.
 void CheckPlaces(std::string_view op, const Tensor& tables, const Tensor& positions,
                  const Tensor& pages, int64_t N, int64_t window) {
   CheckRank(op, "tables", tables, 2);
@@ -484,7 +581,7 @@ void CacheAttention::Check() const {
   CheckPlaces(kName, tables, positions, pages, N, window);
 }
 
-// Each pair and head counts as AttentionForward's do.
+// Each pair and head counts like in AttentionForward.
 double CacheAttention::Flops() const {
   double pairs = 0;
   for (int64_t n = 0; n < q.T; ++n) {
@@ -551,7 +648,7 @@ void CrossEntropyBackward::Check() const {
 
 namespace {
 
-// What forward and backward of a mix have in common. Returns the dtype of its numbers.
+// Checks the common parts of a mix's forward and backward. Returns the dtype of its numbers.
 template <class Op>
 Dtype CheckMix(const Op& op) {
   constexpr std::string_view kName = Op::kName;
@@ -563,7 +660,7 @@ Dtype CheckMix(const Op& op) {
   return number;
 }
 
-// The same of a sum with gates; `out` is what is added to, or its gradient.
+// The same for a sum with gates; `out` is the sum, or its gradient.
 template <class Op>
 Dtype CheckGatedAdd(const Op& op, std::string_view name, const SequenceView& out) {
   constexpr std::string_view kName = Op::kName;

@@ -1,24 +1,24 @@
 #pragma once
 
 // The whole hardware contract: one argument struct per operation. A backend runs each of them; the
-// plain templates in backend/reference/ are the specification of what each computes.
+// plain templates in backend/reference/ specify what each computes.
 //
-// Letters: B sequences, T positions of one, N = B*T rows, C channels, H heads, D = C/H, S keys, G
+// Letters: B sequences, T positions in each, N = B*T rows, C channels, H heads, D = C/H, S keys, G
 // heads of keys and values, each shared by H/G consecutive heads of queries (J. Ainslie et al.,
-// arXiv:2305.13245), V vocabulary, P positions known to wpe. "Number" is the compute dtype: float32
-// or float64, the same for all operands of floating point; the reference backend also has them as
-// complex numbers in its tests. Operands marked "Low" may be bfloat16 where Number is float32: all
-// those of one operation together, but one marked "own Low" may then also stay Number. They are
-// rounded when they are written, to nearest even; what is computed from them is computed and summed
-// in float32, and nothing else is rounded to bfloat16 unless the operation says so. A weight marked
-// "stored" may, where Number is float32, also lie in memory as F16, BF16 or in blocks: Q8_0, Q4_0,
-// Q4_1, Q4_K, Q5_K or Q6_K, whose numbers are those that DecodeFloats gives. An operand
-// marked "optional" may be an empty Tensor. Inputs are never written. Gradients marked "+=" are
-// added to what is there; the others are overwritten. Operands may not overlap unless said.
+// arXiv:2305.13245), V vocabulary, P rows of wpe. "Number" is the compute dtype: float32 or
+// float64, the same for all floating-point operands; the reference backend also supports complex
+// numbers in its tests. Operands marked "Low" may be bfloat16 if Number is float32: all of them in
+// one operation together, except that one marked "own Low" may then also stay Number. They are
+// rounded to nearest even when they are written; computations with them are done and summed in
+// float32, and nothing else is rounded to bfloat16 unless the operation says so. A weight marked
+// "stored" may, if Number is float32, also be stored as F16, BF16 or in blocks: Q8_0, Q4_0, Q4_1,
+// Q4_K, Q5_K or Q6_K, with the values of DecodeFloats. An operand marked "optional" may be an empty
+// Tensor. Inputs are never written. Gradients marked "+=" are added to the existing values; the
+// others are overwritten. Operands may not overlap unless stated.
 //
-// Every struct has kName, Check (shapes and dtypes; a programmer's mistakes), Flops
-// (multiplications and additions of the operation as defined, not as carried out) and operands,
-// which names each of them and says whether the operation writes it.
+// Every struct has kName, Check (shapes and dtypes; aborts on a programmer's mistake), Flops
+// (multiplications and additions by the operation's definition, not its implementation) and
+// operands, which names each operand and says whether it is written.
 
 #include <algorithm>
 #include <array>
@@ -32,10 +32,10 @@
 
 namespace folio {
 
-// Access says what an operation does with an operand.
+// The use of an operand: read, overwritten, or added to.
 enum class Access { kRead, kWrite, kUpdate };
 
-// An operand of an operation that is still there: a Tensor or a SequenceView.
+// A reference to an operand: a Tensor or a SequenceView, which must outlive it.
 template <class View>
 struct NamedOperand {
   std::string_view name;
@@ -50,61 +50,62 @@ template <class View>
 NamedOperand<View> Updates(std::string_view name, const View& view) {
   return {name, view, Access::kUpdate};
 }
-// Writes names an operand that is overwritten or, if `adds`, added to.
+// An operand that is overwritten or, if `adds`, added to.
 template <class View>
 NamedOperand<View> Writes(std::string_view name, const View& view, bool adds = false) {
   return {name, view, adds ? Access::kUpdate : Access::kWrite};
 }
 
-// Calls f(name, view, access) for each operand, also those that are absent.
+// Calls f(name, view, access) for each operand, including absent ones.
 template <class Op, class F>
 void VisitOperands(const Op& op, F&& f) {
   std::apply([&](const auto&... x) { (f(x.name, x.view, x.access), ...); }, op.operands());
 }
 
 // Inverted dropout: each element is zeroed with probability p, the others are multiplied by
-// 1/(1-p). Element (row, column) of an array of `columns` is zeroed where CounterRng(seed,
+// 1/(1-p). Element (row, column) of an array of `columns` is zeroed if CounterRng(seed,
 // stream).Bits((first_row + row) * RoundUp(columns, 64) + column) < p * 2^32, so that it depends on
 // its place in the whole batch and not on threads or micro-batches. The array may be a part of a
-// wider one, or of more heads, whose numbers it then has.
+// wider one, or of one with more heads, and then uses the numbers of its place there.
 struct Dropout {
   double p = 0;  // [0, 1)
   uint64_t seed = 0;
   uint64_t stream = 0;
   int64_t first_row = 0;
-  int64_t first_column = 0, width = 0;  // in the wider array, and of that; 0: this is all of it
-  int64_t heads = 0;                    // of attention, likewise: first_row has the first one's
+  int64_t first_column = 0, width = 0;  // place in the wider array; 0: not a part
+  int64_t heads = 0;                    // heads of the whole attention, likewise: first_row belongs
+                                        // to the first of these
 
   bool active() const { return p > 0; }
   uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
   double scale() const { return 1.0 / (1.0 - p); }
-  // Index is the number that element (row, column) of an array of `columns` has in the whole batch.
+  // The number of element (row, column), of an array of `columns`, in the whole batch.
   int64_t Index(int64_t row, int64_t column, int64_t columns) const {
     return (first_row + row) * RowStride(width > 0 ? width : columns) + first_column + column;
   }
-  // Row is Index's row of query t of head h of sequence b, where there are H heads here.
+  // Index's row for query t of head h of sequence b, with H heads here.
   int64_t Row(int64_t b, int64_t h, int64_t t, int64_t H, int64_t T) const {
     return (b * (heads > 0 ? heads : H) + h) * T + t;
   }
   static int64_t RowStride(int64_t width) { return (width + 63) / 64 * 64; }
 };
 
-// IsStored says whether a weight of that dtype is "stored".
+// Returns true if a weight of that dtype is "stored".
 inline bool IsStored(Dtype weight) {
   constexpr Dtype kStored[] = {Dtype::kF16,  Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0,
                                Dtype::kQ4_1, Dtype::kQ4_K, Dtype::kQ5_K, Dtype::kQ6_K};
   return std::ranges::find(kStored, weight) != std::end(kStored);
 }
 
-// A token of a part of the vocabulary that others have (V is of the part that is here).
+// A token in a part of the vocabulary that other shards hold (V is the size of this part).
 inline constexpr int32_t kElsewhere = -2;
 
-// Heads of keys and values: G, or as many as there are heads of queries.
+// Heads of keys and values: G, or H if G is 0.
 inline int64_t KeyHeads(int64_t H, int64_t G) {
   return G == 0 ? H : G;
 }
 
-// The elements of an operand, for Flops: a double, since they outgrow integers.
+// The elements of an operand, for Flops: a double, since totals outgrow integers.
 inline double Count(const Tensor& x) {
   return static_cast<double>(x.count());
 }
@@ -113,15 +114,15 @@ inline double Count(const SequenceView& x) {
 }
 
 // ---- Embedding: out[b,t] = wte[ids[b,t]] + wpe[t] ---------------------------------------------
-// A token that is kElsewhere has zeros in wte, and no gradient there.
+// A token kElsewhere counts as a row of zeros in wte, and has no gradient there.
 
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
   Tensor ids;             // (B,T) i32, each in [0,V) or kElsewhere
   Tensor wte;             // (V,C) stored
-  Tensor wpe = {};        // (P,C), optional; without positions T <= P
+  Tensor wpe = {};        // (P,C), optional; without positions, T <= P
   Tensor out;             // (B*T,C)
-  Tensor positions = {};  // (B,T) i32, each in [0,P), optional: instead of t
+  Tensor positions = {};  // (B,T) i32, each in [0,P), optional: replaces t
 
   void Check() const;
   double Flops() const { return wpe ? Count(out) : 0; }
@@ -194,7 +195,7 @@ struct LayerNormBackward {
 };
 
 // ---- RMSNorm: out = x / sqrt(mean of x^2 + eps) * (weight + weight_offset) ----------------------
-// B. Zhang, R. Sennrich, arXiv:1910.07467. Without a weight nothing is multiplied.
+// B. Zhang, R. Sennrich, arXiv:1910.07467. Without a weight there is no factor.
 
 struct RmsNormForward {
   static constexpr std::string_view kName = "rmsnorm_forward";
@@ -203,7 +204,7 @@ struct RmsNormForward {
   Tensor out;          // (N,C) Low
   Tensor rstd;         // (N), 1 / sqrt(mean + eps), kept for the backward
   double eps = 1e-5;
-  double weight_offset = 0;  // 1 where weights are stored as what is added to 1
+  double weight_offset = 0;  // 1 if weights are stored minus 1
 
   void Check() const;
   // Mean of squares 2, normalisation 1, weight 1 and offset 1 for each element.
@@ -235,15 +236,15 @@ struct RmsNormBackward {
   }
 };
 
-// The RMSNorm of queries or keys, in place: of each head, where `group` is its width, or of all
-// heads together; then times `scale`. Of all heads together it may be x's share of them alone:
-// where `sums` are those of rows of `whole` channels, which HeadNormSums gave and the shards added
-// up, and `group` is C.
+// RMSNorm of queries or keys, in place: of each head, if `group` is its width, or of all heads
+// together; then times `scale`. For all heads together, x may be one shard's part of them: then
+// `sums` are those of rows of `whole` channels, from HeadNormSums and added over the shards, and
+// `group` is C.
 struct HeadNormForward {
   static constexpr std::string_view kName = "head_norm_forward";
   SequenceView x;      // (B,T,C) Low
   Tensor weight = {};  // (group), optional
-  Tensor raw = {};     // (B*T,C) as x, optional: x as it was, for the backward
+  Tensor raw = {};     // (B*T,C) like x, optional: x before the norm, for the backward
   Tensor rstd = {};    // (B*T,C/group), optional, for the backward
   int64_t group = 1;   // a divisor of C
   double eps = 1e-5;
@@ -262,7 +263,7 @@ struct HeadNormForward {
 
 struct HeadNormBackward {
   static constexpr std::string_view kName = "head_norm_backward";
-  Tensor raw;            // (B*T,C) as d_x
+  Tensor raw;            // (B*T,C) like d_x
   Tensor weight = {};    // (group), optional
   Tensor rstd;           // (B*T,C/group)
   SequenceView d_x;      // (B,T,C) Low: the gradient of the forward's result, then of raw
@@ -270,7 +271,7 @@ struct HeadNormBackward {
   int64_t group = 1;
   double weight_offset = 0;
   double scale = 1;
-  Tensor sums = {};  // (B*T), optional, as the forward's
+  Tensor sums = {};  // (B*T), optional, as in the forward
   int64_t whole = 0;
 
   void Check() const;
@@ -281,12 +282,12 @@ struct HeadNormBackward {
   }
 };
 
-// The sum of each row of squares for a HeadNormForward of shards, or, with raw, of x raw (weight +
+// The sum of squares of each row, for a HeadNormForward of shards, or, with raw, of x raw (weight +
 // weight_offset) scale for a HeadNormBackward, whose d_x is x.
 struct HeadNormSums {
   static constexpr std::string_view kName = "head_norm_sums";
   SequenceView x;      // (B,T,C) Low
-  Tensor raw = {};     // (B*T,C) as x, optional
+  Tensor raw = {};     // (B*T,C) like x, optional
   Tensor weight = {};  // (C), optional, and only with raw
   Tensor sums;         // (B*T)
   double weight_offset = 0;
@@ -301,15 +302,16 @@ struct HeadNormSums {
 };
 
 // ---- Rotary positions: J. Su et al., arXiv:2104.09864 -------------------------------------------
-// Of each head the pair (x[i], x[i + r/2]) turns by the angle position * inv_freq[i], for i < r/2;
-// channels from r on stay as they are. A negative frequency turns the other way.
+// In each head the pair (x[i], x[i + r/2]) is rotated by the angle position * inv_freq[i], for i <
+// r/2; channels from r on stay unchanged. A negative frequency rotates the other way.
 
-// The cosines and sines of rows of positions: out[n,i] = cos(angle) * attention_factor for i < r/2,
-// then the sines. An angle is a product of two float32, rounded; its cosine is made in double.
+// The cosines and sines for rows of positions: out[n,i] = cos(angle) * attention_factor for i <
+// r/2, then the sines. An angle is a rounded product of two float32; its cosine is computed in
+// double.
 struct RotaryAngles {
   static constexpr std::string_view kName = "rotary_angles";
   std::span<const float> inv_freq;  // (r/2)
-  Tensor positions = {};            // N i32 in any shape, optional: otherwise 0, 1, ...
+  Tensor positions = {};            // N i32 in any shape, optional: 0, 1, ... by default
   Tensor out;                       // (N,r)
   double attention_factor = 1;
 
@@ -318,12 +320,12 @@ struct RotaryAngles {
   auto operands() const { return std::tuple(Reads("positions", positions), Writes("out", out)); }
 };
 
-// Turns queries or keys in place, or both at once where they lie beside each other. The gradient
-// turns by the negated angles: `inverse`.
+// Rotates queries or keys in place, or both at once if they are adjacent. `inverse` rotates by the
+// negated angles, for the gradient.
 struct Rotary {
   static constexpr std::string_view kName = "rotary";
   SequenceView x;  // (B,T,C) Low, heads of D channels each
-  Tensor table;    // (B*T,r) of RotaryAngles, or (T,r) for all sequences; r even, at most D
+  Tensor table;    // (B*T,r) from RotaryAngles, or (T,r) for all sequences; r even, at most D
   int64_t D = 0;
   bool inverse = false;
 
@@ -339,7 +341,7 @@ enum class Activation {
   kGelu,       // 0.5 x (1 + erf(x / sqrt(2))): D. Hendrycks, K. Gimpel, arXiv:1606.08415
   kRelu,       // max(x, 0); its derivative at 0 is 0
   kSilu,       // x / (1 + exp(-x))
-  kQuickGelu,  // x / (1 + exp(-1.702 x)), the same paper's
+  kQuickGelu,  // x / (1 + exp(-1.702 x)), from the same paper
   kTanh,
   kRelu2,  // max(x, 0)^2: D. R. So et al., arXiv:2109.08668
 };
@@ -361,25 +363,25 @@ inline constexpr auto kActivations = std::to_array<NamedActivation>({
 });
 constexpr auto NamesOf(Activation) {
   std::array<std::string_view, kActivations.size()> names = {};
-  for (const auto& [kind, name] : kActivations) names[static_cast<size_t>(kind)] = name;
+  for (const auto& [kind, name, flops] : kActivations) names[static_cast<size_t>(kind)] = name;
   return names;
 }
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
-// Where x and d_out are bfloat16, the weight too enters its products rounded to bfloat16. Where the
-// weight is stored, x enters rounded: to bfloat16 with BF16, and with blocks, of whatever type,
-// each 32 numbers of a row to multiples of one power of two (block floating point): of 2^(e-13),
-// where 2^e is the lowest above all of them; two signed bytes hold such an integer. Up to kFewRows
-// rows, each comes out the same, bit for bit, whatever other rows there are.
+// If x and d_out are bfloat16, the weight is rounded to bfloat16 for the products too. If the
+// weight is stored, x is rounded: to bfloat16 for BF16, and for blocks, of any type, each 32
+// numbers of a row to multiples of one power of two (block floating point): 2^(e-13), where 2^e is
+// the smallest above all of them; two signed bytes hold such an integer. Up to kFewRows rows, the
+// result of each row is the same, bit for bit, whatever the other rows.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
   static constexpr int64_t kFewRows = 32;
-  Tensor x;          // (N,I) Low; Number where the weight is stored in another dtype
-  Tensor weight;     // (I,O), or (O,I) if transposed (the head); stored, then always transposed
+  Tensor x;          // (N,I) Low; Number if the weight is stored in another dtype
+  Tensor weight;     // (I,O), or (O,I) if transposed (the head); stored: always transposed
   Tensor bias = {};  // (O), optional
   Tensor out;        // (N,O) own Low, overwritten unless accumulate
-  Tensor act = {};   // (N,O) as out, optional: made of out as that was written
+  Tensor act = {};   // (N,O) like out, optional: computed from out as written
   bool transposed = false;
   bool accumulate = false;  // only without bias and act
   Activation activation = Activation::kGeluNew;
@@ -392,16 +394,17 @@ struct LinearForward {
   }
 };
 
-// Without d_x or without d_weight that half of the work is left out; x may be absent with d_weight.
-// With pre, of which x was made as activation(pre), d_x is the gradient of pre instead.
+// Without d_x or without d_weight that half of the work is omitted; x may be absent without
+// d_weight. With pre, from which x was computed as activation(pre), d_x is the gradient of pre
+// instead.
 struct LinearBackward {
   static constexpr std::string_view kName = "linear_backward";
   Tensor x = {};         // (N,I) Low
   Tensor weight;         // (I,O), or (O,I) if transposed
   Tensor d_out;          // (N,O) Low
-  Tensor pre = {};       // (N,I) as d_x, optional, only with a d_x that is overwritten
+  Tensor pre = {};       // (N,I) like d_x, optional, only with a d_x that is overwritten
   Tensor d_x = {};       // (N,I) own Low, optional, overwritten unless accumulate_d_x
-  Tensor d_weight = {};  // as weight, optional, += unless not accumulate_d_weight
+  Tensor d_weight = {};  // like weight, optional, += unless not accumulate_d_weight
   Tensor d_bias = {};    // (O) +=, optional
   bool transposed = false;
   bool accumulate_d_x = false;
@@ -450,7 +453,7 @@ struct ActivationBackward {
 struct GatedForward {
   static constexpr std::string_view kName = "gated_forward";
   Activation kind = Activation::kSilu;
-  Tensor x;    // (N,2F) Low, of each row F of gate, then F of up
+  Tensor x;    // (N,2F) Low; each row has F of gate, then F of up
   Tensor out;  // (N,F) Low
 
   void Check() const;
@@ -474,33 +477,32 @@ struct GatedBackward {
 
 // ---- Attention: per head, out = dropout(softmax(mask(cap(scale q k^T)))) v ---------------------
 //
-// Query row t may attend to key row s where s <= t + (S - T) if causal, of those to the last
-// `window` alone if there is one, where key_mask[b,s] != 0, and where a u8 mask[b,0,t,s] != 0. A
-// cap makes of a score x cap * tanh(x / cap) (Gemma 2, arXiv:2408.00118). A mask of Numbers is
-// added to the scores instead; kHidden or less hides the key, as -infinity does. One with a single
-// (T,S) is for all sequences. A query that may attend to nothing gives zeros and no gradient. No
-// (T,S) array is kept: the backward recomputes the weights from lse. Dropout rows are
-// ((b * H + h) * T + t), of width S.
-// Where q, k and v are bfloat16, what enters a product may be rounded to bfloat16: weights, and
-// gradients of scores.
+// Query row t may attend to key row s if s <= t + (S - T) when causal, and then only to the last
+// `window` of those if there is one, if key_mask[b,s] != 0, and if a u8 mask[b,0,t,s] != 0. A cap
+// replaces a score x by cap * tanh(x / cap) (Gemma 2, arXiv:2408.00118). A mask of Numbers is added
+// to the scores instead; kHidden or less hides the key, like -infinity. A mask with a single (T,S)
+// is for all sequences. A query that may attend to nothing has a result of zeros and no gradient.
+// No (T,S) array is kept: the backward recomputes the weights from lse. Dropout rows are ((b * H +
+// h) * T + t), of width S. If q, k and v are bfloat16, weights and gradients of scores may be
+// rounded to bfloat16 for products.
 
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  static constexpr double kHidden = -1e9;  // next to which float32 knows no other score
+  static constexpr double kHidden = -1e9;  // in float32 any other score vanishes beside it
   SequenceView q;                          // (B,T,H*D) Low
   SequenceView k;                          // (B,S,G*D) Low
   SequenceView v;                          // (B,S,G*D) Low
   Tensor key_mask = {};                    // (B,S) u8, optional
   Tensor mask = {};                        // (B or 1,1,T,S) u8 or Number, optional
   SequenceView out;                        // (B,T,H*D) Low
-  Tensor lse;  // (B,H,T), log of the sum of exp(score); -infinity where nothing is attended to
+  Tensor lse;         // (B,H,T), log of the sum of exp(score); -infinity if nothing is attended to
   Tensor probs = {};  // (B,H,T,S), optional: the weights after softmax, before dropout
   int64_t H = 1;
   int64_t G = 0;     // heads of keys and values, a divisor of H; 0 for H
-  double scale = 0;  // of the scores; 0 for 1/sqrt(D)
-  double cap = 0;    // of the scores, before masks; 0 for none
+  double scale = 0;  // factor of the scores; 0 for 1/sqrt(D)
+  double cap = 0;    // for scores before masks; 0 for none
   bool causal = true;
-  int64_t window = 0;  // keys that a causal query may attend to, its own the last; 0 for all
+  int64_t window = 0;  // keys that a causal query may attend to, including its own; 0 for all
   Dropout dropout = {};
 
   void Check() const;
@@ -520,7 +522,7 @@ struct AttentionBackward {
   SequenceView out;            // (B,T,H*D) Low, the forward's result
   Tensor lse;                  // (B,H,T)
   SequenceView d_out;          // (B,T,H*D) Low
-  SequenceView d_q, d_k, d_v;  // as q, k, v
+  SequenceView d_q, d_k, d_v;  // like q, k, v
   int64_t H = 1;
   int64_t G = 0;              // heads of keys and values, a divisor of H; 0 for H
   double scale = 0, cap = 0;  // as in the forward
@@ -539,19 +541,19 @@ struct AttentionBackward {
 };
 
 // ---- Keys and values kept in pages --------------------------------------------------------------
-// A page keeps those of R positions of one sequence, for each head its keys and then its values. A
-// sequence's row of a table names its pages in order: position p is at place p % R of page
-// table[p / R] (W. Kwon et al., arXiv:2309.06180); places of pages that nothing is read from may
-// hold anything. Where Number is float32 pages may be BF16, as which they are then rounded when
-// they are written. Each row comes out the same, bit for bit, whatever other rows there are.
+// A page keeps the keys, then the values, of R positions of one sequence, for each head. A
+// sequence's row of a table lists its pages in order: position p is at place p % R of page table[p
+// / R] (W. Kwon et al., arXiv:2309.06180); places that are never read may hold anything. If Number
+// is float32, pages may be BF16, to which keys and values are then rounded. The result of each row
+// is the same, bit for bit, whatever the other rows.
 
 struct CacheWrite {
   static constexpr std::string_view kName = "cache_write";
   SequenceView k;    // (1,N,G*D)
   SequenceView v;    // (1,N,G*D)
-  Tensor tables;     // (N,W) i32, of each row's sequence, in [0,M) where they are used
+  Tensor tables;     // (N,W) i32, for each row's sequence, in [0,M) where used
   Tensor positions;  // (N) i32, of each row in its sequence, in [0,W*R); no two rows at one place
-  Tensor pages;      // (M,G,2,R,D) Number or BF16: the other places stay as they are
+  Tensor pages;      // (M,G,2,R,D) Number or BF16: other places are not changed
 
   void Check() const;
   double Flops() const { return 0; }
@@ -587,8 +589,8 @@ struct CacheAttention {
   Tensor positions;  // (N) i32, in [0,W*R)
   SequenceView out;  // (1,N,H*D)
   int64_t H = 1;
-  double scale = 0;    // of the scores; 0 for 1/sqrt(D)
-  double cap = 0;      // of the scores; 0 for none
+  double scale = 0;    // factor of the scores; 0 for 1/sqrt(D)
+  double cap = 0;      // for scores; 0 for none
   int64_t window = 0;  // 0 for none
 
   void Check() const;
@@ -603,9 +605,9 @@ struct CacheAttention {
 
 struct ResidualForward {
   static constexpr std::string_view kName = "residual_forward";
-  Tensor residual = {};  // (N,C), optional, 0 otherwise; may be out itself
+  Tensor residual = {};  // (N,C), optional, 0 by default; may be out itself
   Tensor x;              // (N,C) Low; an x of out's dtype may be out itself
-  Tensor out;            // (N,C); without a residual it may be Low as x is
+  Tensor out;            // (N,C); without a residual it may be Low, like x
   Dropout dropout = {};
   double factor = 1;
 
@@ -639,7 +641,7 @@ struct MixForward {
   static constexpr std::string_view kName = "mix_forward";
   Tensor x;              // (N,C)
   Tensor y;              // (N,C)
-  Tensor x_factor = {};  // (1), optional: 1 otherwise
+  Tensor x_factor = {};  // (1), optional: 1 by default
   Tensor y_factor;       // (1)
   double sign = 1;
   Tensor out;  // (N,C)
@@ -674,15 +676,15 @@ struct MixBackward {
 };
 
 // ---- Sums with gates: out += scale * factor * sigmoid(weight x) * y -----------------------------
-// Each of G groups of columns has a gate, which the first J columns of x open: that of group g is
-// the logistic function of weight[g] x[:J].
+// Each of G groups of columns has a gate computed from the first J columns of x: for group g the
+// logistic function of weight[g] x[:J].
 
 struct GatedAddForward {
   static constexpr std::string_view kName = "gated_add_forward";
   Tensor x;            // (N,X) Low, X >= J
   Tensor weight;       // (G,J)
   Tensor y;            // (N,C)
-  Tensor factor = {};  // (1), optional: 1 otherwise
+  Tensor factor = {};  // (1), optional: 1 by default
   SequenceView out;    // (B,T,C) own Low, with B*T = N
   double scale = 1;
 
@@ -727,8 +729,8 @@ struct LogitCap {
 };
 
 // ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]] -------------
-// A row whose target is kIgnore has loss 0 and gradient 0; one whose target is kElsewhere has loss
-// 0, and a gradient without that target's own.
+// A row with target kIgnore has loss 0 and gradient 0; one with target kElsewhere has loss 0, and a
+// gradient without the target's own term.
 
 struct CrossEntropyForward {
   static constexpr std::string_view kName = "cross_entropy_forward";
@@ -746,8 +748,8 @@ struct CrossEntropyForward {
   }
 };
 
-// d_logits = (softmax(logits) - onehot(targets)) * scale. With a cap it is the gradient of what
-// LogitCap made the logits of: that times 1 - (logits / cap)^2.
+// d_logits = (softmax(logits) - onehot(targets)) * scale. With a cap it is the gradient of
+// LogitCap's input: that times 1 - (logits / cap)^2.
 struct CrossEntropyBackward {
   static constexpr std::string_view kName = "cross_entropy_backward";
   Tensor logits;     // (N,V)
@@ -779,7 +781,7 @@ struct AdamWUpdate {
   Tensor v;      // (n)
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;       // counted from 1
-  double grad_scale = 1;  // what clipping multiplies the gradient with
+  double grad_scale = 1;  // factor of the gradient, for clipping
 
   void Check() const;
   double Flops() const { return Count(param) * 16; }
@@ -789,13 +791,13 @@ struct AdamWUpdate {
   }
 };
 
-// out[i] = sum of x^2 over the i-th block of x, added up in double in an order that depends on the
-// number of its elements alone.
+// out[i] = sum of x^2 over the i-th block of x, in double, in an order that depends only on the
+// number of its elements.
 struct SumOfSquares {
   static constexpr std::string_view kName = "sum_of_squares";
   Tensor x;           // (n)
-  Tensor out;         // (blocks) f64, or (1) where block is 0
-  int64_t block = 0;  // elements of each but the last; 0: x is one
+  Tensor out;         // (blocks) f64, or (1) if block is 0
+  int64_t block = 0;  // elements in each block but the last; 0: x is one block
 
   void Check() const;
   double Flops() const { return Count(x) * 2; }
@@ -813,7 +815,7 @@ struct Scale {
   auto operands() const { return std::tuple(Updates("x", x)); }
 };
 
-// out = x, or += x, where both are columns of wider arrays.
+// out = x, or += x; both are columns of wider arrays.
 struct CopyColumns {
   static constexpr std::string_view kName = "copy_columns";
   SequenceView x;    // (B,T,C)
@@ -840,8 +842,8 @@ struct Fill {
 template <class... Ops>
 struct OperationList {};
 
-// Every operation. The interface of backends, those that treat all operations alike and the tests
-// are made from this list.
+// The list of all operations, from which the interface of backends, the backends that treat all
+// operations alike, and the tests are generated.
 using Operations =
     OperationList<EmbeddingForward, EmbeddingBackward, LayerNormForward, LayerNormBackward,
                   RmsNormForward, RmsNormBackward, HeadNormForward, HeadNormBackward, HeadNormSums,

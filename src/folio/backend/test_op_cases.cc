@@ -28,8 +28,8 @@ constexpr std::byte kUntouched{0xFF};
 
 }  // namespace
 
-// `numbers` are kept from one memory to the next: all draw the same ones, and making them would
-// take half of the time of the tests.
+// `numbers` are kept for later memories: all use the same ones, and generating them would take half
+// of the tests' time.
 double OpMemory::Normal(uint64_t index) {
   static std::vector<float> numbers;
   const CounterRng rng(1, 2);
@@ -145,17 +145,17 @@ class Cases {
  public:
   explicit Cases(std::vector<OpCase>& cases) : cases_(cases) {}
 
-  // Add adds a case, with bfloat16 too if the operation has operands of low precision.
+  // Adds a case, with bfloat16 too if the operation has operands of low precision.
   template <class Make>
   void Add(std::string name, Make make) {
     Append(std::move(name), make, true, HasHalves(make));
   }
-  // AddPlain adds a case that is not allowed with bfloat16.
+  // Adds a case that is not allowed with bfloat16.
   template <class Make>
   void AddPlain(std::string name, Make make) {
     Append(std::move(name), make, true, false);
   }
-  // AddMixed adds a case in which some operands of low precision are bfloat16 and others are not.
+  // Adds a case in which only some operands of low precision are bfloat16.
   template <class Make>
   void AddMixed(std::string name, Make make) {
     Append(std::move(name), make, false, true);
@@ -165,7 +165,7 @@ class Cases {
   template <class Make>
   using MadeBy = std::invoke_result_t<Make, OpMemory&>;
 
-  // HasHalves says whether an operation has operands of low precision: their dtype is the memory's.
+  // Returns true if an operation has operands of low precision: their dtype is the memory's.
   template <class Make>
   bool HasHalves(const Make& make) {
     const auto found = halves_.find(MadeBy<Make>::kName);
@@ -189,13 +189,13 @@ class Cases {
   std::map<std::string_view, bool> halves_ = {};  // by operation
 };
 
-// RunReference(forward) makes what the backward reads of the forward.
+// Runs the forward to make the inputs of the backward.
 template <class Op>
 void RunReference(const Op& op) {
   MakeReferenceBackend()->Run(op);
 }
 
-// Tokens, some of which are of another part of the vocabulary.
+// Tokens, some of them in another part of the vocabulary.
 Tensor Partly(OpMemory& m, const Shape& shape, int64_t V, bool ignore) {
   const Tensor tokens = m.Integers(shape, V, ignore);
   for (int64_t i = 0; i < tokens.count(); i += 3) m.Set(tokens, i, kElsewhere);
@@ -286,7 +286,7 @@ void AddLayerNorm(Cases& cases) {
   }
 }
 
-// Without a weight, with one, and with one that is stored as what is added to 1.
+// Without a weight, with one, and with one stored minus 1.
 struct NormKind {
   std::string_view name;
   bool weight = false;
@@ -344,7 +344,7 @@ struct HeadSizes {
   std::string ToString() const { return fmt::format("B{} T{} H{} D{}", B, T, H, D); }
 };
 
-// RandomHeads lie in an array that has other columns and rows too.
+// Heads inside of an array that has other columns and rows too.
 SequenceView RandomHeads(OpMemory& m, const HeadSizes& s) {
   SequenceView x = m.WideLow(s.B, s.T, s.C(), 3, 1);
   m.Randomize(x);
@@ -377,7 +377,7 @@ HeadNormBackward MakeHeadNormBackward(OpMemory& m, HeadSizes s, int64_t group, c
           .scale = 1.2};
 }
 
-// The norm of a shard's share of rows of three times as many channels.
+// The norm of a shard's part of rows with three times as many channels.
 HeadNormForward MakeSharedHeadNorm(OpMemory& m, HeadSizes s, const NormKind& kind, bool kept) {
   HeadNormForward norm = MakeHeadNorm(m, s, s.C(), kind, kept);
   norm.sums = m.Unset({s.B * s.T});
@@ -705,7 +705,7 @@ void AddGatedSums(Cases& cases) {
       }
     }
   }
-  // The gradient of what opens the gates joins that of the sum.
+  // The gradient of the gates' input is added to that of the sum.
   cases.AddPlain("in place", [](OpMemory& m) {
     constexpr int64_t kN = 9, kC = 30;
     const Tensor d_out = m.Random({kN, kC});
@@ -733,7 +733,7 @@ struct LinearSizes {
 
 struct Gradients {
   bool d_x = true, accumulate = false, d_weight = true, bias = true;
-  bool x = true;  // needed by d_weight only
+  bool x = true;  // only needed by d_weight
   bool overwrite = false, pre = false;
 
   std::string ToString() const {
@@ -825,7 +825,7 @@ void AddLinear(Cases& cases) {
       AddBackward(cases, s, {.d_x = false, .overwrite = true});
     }
   }
-  // Many tiles in every direction, of whatever size.
+  // Many tiles in every direction, whatever their size.
   AddForward(cases, {300, 200, 150, false}, true);
   AddForward(cases, {150, 300, 200, true}, false);
   AddSum(cases, {200, 5, 300, true});
@@ -838,7 +838,7 @@ void AddLinear(Cases& cases) {
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
   double scale = 0, cap = 0;
-  int64_t window = 0;  // where it is causal
+  int64_t window = 0;  // if causal
   bool causal = false, mask = false, dropout = false;
   enum { kNone, kAllowed, kAdded, kAddedToAll } pairs = kNone;  // the mask of queries and keys
 
@@ -850,7 +850,7 @@ struct AttentionSizes {
   }
 };
 
-// (B,1,T,S), or one for all sequences: the first query may see nothing.
+// (B,1,T,S), or one for all sequences: the first query may attend to nothing.
 Tensor PairMask(OpMemory& m, AttentionSizes s) {
   const Shape shape = {s.pairs == AttentionSizes::kAddedToAll ? 1 : s.B, 1, s.T, s.S};
   const bool bytes = s.pairs == AttentionSizes::kAllowed;
@@ -862,7 +862,7 @@ Tensor PairMask(OpMemory& m, AttentionSizes s) {
   return mask;
 }
 
-// q, k and v are parts of one array where T = S; otherwise k and v are in a cache with spare rows.
+// q, k and v are parts of one array if T = S; otherwise k and v are in a cache with spare rows.
 AttentionForward MakeAttention(OpMemory& m, AttentionSizes s, bool probs) {
   AttentionForward op;
   const int64_t C = s.C(), K = s.key_channels();
@@ -925,8 +925,8 @@ struct CacheSizes {
   }
 };
 
-// CachePlaces are tables and positions of N sequences with pages of their own, in any order; the
-// last row has all its places. Pages that lie before a window are none.
+// Tables and positions of N sequences with pages of their own, in any order; the last row uses all
+// its places. Pages before a window are -1.
 struct CachePlaces {
   Tensor tables, positions;
 };
@@ -944,7 +944,7 @@ CachePlaces MakePlaces(OpMemory& m, CacheSizes s) {
 }
 
 void AddCache(Cases& cases) {
-  // Multiples of 7 are no numbers of pages: each is taken once.
+  // Multiples of 7 are no numbers of pages: each is used once.
   const CacheSizes sizes[] = {{1, 1, 1, 1, 1, 1, 0, 0, 0},     {1, 3, 4, 2, 2, 5, 0, 0, 0},
                               {3, 2, 5, 4, 2, 8, 0.7, 0, 0},   {2, 1, 37, 3, 1, 7, 0.7, 0, 0},
                               {1, 4, 16, 2, 2, 64, 0, 0, 0},   {5, 2, 9, 6, 3, 33, 0, 1.5, 0},
@@ -1021,8 +1021,8 @@ void AddAttention(Cases& cases) {
          {AttentionSizes::kAllowed, AttentionSizes::kAdded, AttentionSizes::kAddedToAll}) {
       s.pairs = pairs;
       for (const bool all : {false, true}) {
-        // Where queries are left with one key, gradients cancel but for the rounding of `out`,
-        // which the comparison cannot know of: the tests of tiles do.
+        // If queries are left with one key, gradients cancel except for the rounding of `out`,
+        // which the comparison cannot know: the tests of tiles cover that.
         if (all && s.S < 16) continue;
         s.causal = s.mask = s.dropout = all;
         const std::string name = fmt::format("{} pairs {} and {}", s.ToString(), int{s.pairs},

@@ -1,6 +1,6 @@
 #pragma once
 
-// Operations on random operands of awkward sizes, for tests that hold for every backend.
+// Operations on random operands of awkward sizes, for tests of all backends.
 
 #include <gtest/gtest.h>
 
@@ -28,10 +28,10 @@ std::variant<Ops...> VariantOf(OperationList<Ops...>);
 using AnyOp = decltype(internal::VariantOf(Operations()));
 
 // Owns the operands of one operation. Bytes around each array, and between the rows of a Wide one,
-// are set to 0xFF, which is NaN in every number type; so is what the operation has to write.
+// are 0xFF, which is NaN in every number type; so are the operands that the operation must write.
 class OpMemory {
  public:
-  // Arrays start at a 64-byte boundary, or one element past it if misaligned. `half` is the dtype
+  // Arrays begin at a 64-byte boundary, or one element after it if misaligned. `half` is the dtype
   // of operands marked Low.
   OpMemory(Dtype number, Dtype half, bool misaligned)
       : number_(number), half_(half), misaligned_(misaligned) {}
@@ -40,8 +40,8 @@ class OpMemory {
   Dtype number() const { return number_; }
   Dtype half() const { return half_; }
 
-  // Normal numbers times `scale`, exact in float32 or, where it is the dtype, in bfloat16; the same
-  // for the same sequence of calls.
+  // Normal numbers times `scale`, exact in float32 or, with that dtype, in bfloat16; the same for
+  // the same sequence of calls.
   Tensor Random(Dtype dtype, Shape shape, double scale = 1);
   Tensor Random(Shape shape, double scale = 1) { return Random(number_, shape, scale); }
   Tensor RandomLow(Shape shape, double scale = 1) { return Random(half_, shape, scale); }
@@ -60,14 +60,14 @@ class OpMemory {
     return Wide(half_, B, T, C, gap, spare);
   }
 
-  // Set sets element i, in row-major order.
+  // Sets element i, in row-major order.
   void Set(const Tensor& x, int64_t i, double value);
   void Set(const SequenceView& x, int64_t i, double value);
   void Randomize(const SequenceView& x);
 
-  // GuardsIntact says whether nothing was written outside the arrays.
+  // Returns true if nothing was written outside of the arrays.
   bool GuardsIntact() const;
-  std::vector<std::byte> Bytes() const;  // of all arrays, one after the other
+  std::vector<std::byte> Bytes() const;  // of all arrays, in order
 
  private:
   struct Array {
@@ -88,7 +88,7 @@ struct OpCase {
   std::string op;    // kName
   std::string name;  // sizes and options
   std::function<AnyOp(OpMemory&)> make;
-  // `plain`: it is a case where half is number; `bf16`: it is one where half is bfloat16.
+  // `plain`: the case applies if half is number; `bf16`: it applies if half is bfloat16.
   bool plain = true, bf16 = true;
 };
 
@@ -120,7 +120,7 @@ inline AttentionBackward BackwardOf(const AttentionForward& forward) {
   return op;
 }
 
-// x in another array of `dtype`; what x has not set stays NaN.
+// x in another array of `dtype`; elements that x has not set stay NaN.
 inline Tensor Converted(OpMemory& memory, const Tensor& x, Dtype dtype) {
   const Tensor copy = memory.Unset(dtype, x.shape());
   const std::vector<double> numbers = Values(x);
@@ -128,8 +128,8 @@ inline Tensor Converted(OpMemory& memory, const Tensor& x, Dtype dtype) {
   return copy;
 }
 
-// ExpectTwin expects in `actual` the numbers of the float32 array `expected`, rounded if `actual`
-// is bfloat16, bit for bit but for the kind of NaN.
+// Expects `actual` to equal the float32 array `expected`, rounded if `actual` is bfloat16, bit for
+// bit except for the kind of NaN.
 template <class View, class Twin>
 void ExpectTwin(std::string_view name, const View& expected, const Twin& actual) {
   const bool rounded = Operand{name, Access::kRead, actual}.dtype() == Dtype::kBF16;

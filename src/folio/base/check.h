@@ -10,10 +10,10 @@ namespace folio {
 
 }  // namespace folio
 
-// Always on. For what only a programmer can get wrong, whatever the program is given: a broken
-// REQUIRES of a declaration, a state that cannot be. Files, prompts, masks, ids, sizes and options
-// come from somebody else even where a programmer hands them on: mistakes in them throw
-// folio::Error, and a process that uses the library lives on. The message (anything convertible to
+// Always on. For mistakes that only a programmer can make, whatever input the program gets: a
+// broken REQUIRES of a declaration, an impossible state. Files, prompts, masks, ids, sizes and
+// options come from users even where a programmer passes them on: mistakes in them throw
+// folio::Error, and a process that uses the library continues. The message (anything convertible to
 // std::string_view) is evaluated only on failure.
 #define FOLIO_CHECK(condition, message)                                \
   do {                                                                 \

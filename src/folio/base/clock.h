@@ -4,12 +4,12 @@
 
 namespace folio {
 
-// Seconds from anywhere, never backwards: for measuring how long something takes.
+// Seconds since an arbitrary time, never decreasing: for measuring durations.
 inline double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds since 1970, by the machine's clock: for saying when something was.
+// Seconds since 1970 by the machine's clock: for timestamps.
 inline double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

@@ -6,7 +6,7 @@
 
 namespace folio {
 
-// Whose mistake, and therefore the exit status of the command.
+// The cause of an error, and therefore the exit status of the command.
 enum class ErrorKind {
   kRuntime = 1,   // something failed while running (disk full, no permission)
   kUsage = 2,     // flags or configuration
@@ -15,8 +15,8 @@ enum class ErrorKind {
   kDiverged = 5,  // training produced a loss that is not finite
 };
 
-// A mistake of the outside world. `what` says where and what; `cause` what was expected and what
-// was found; `help` what to do or type. A programmer's mistake is FOLIO_CHECK's business instead.
+// A mistake outside of the program. `what` says where and what; `cause` what was expected and what
+// was found; `help` what to do or type. FOLIO_CHECK reports mistakes of programmers instead.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& what, std::string cause = {}, std::string help = {})

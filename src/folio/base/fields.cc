@@ -20,8 +20,8 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-// Each kind of value by its index in Field::value: its type, and the words that errors expect it
-// with.
+// Each kind of value by its index in Field::value: its type, and the words by which errors name
+// what was expected.
 constexpr struct {
   const char *type, *expected;
 } kKinds[] = {{"true|false", "true or false"},
@@ -83,7 +83,7 @@ bool Assign(const Field&, const std::string& text, const Field::Parsed& value) {
   return value.parse(text, value.value);
 }
 
-// Parses and checks the range; leaves *value alone unless all is well.
+// Parses and checks the range; changes *value only on success.
 template <class T>
 bool Assign(const Field& field, const std::string& text, T* value) {
   if constexpr (kIsOptional<T>) {

@@ -119,7 +119,7 @@ void SetField(const Field& field, const std::string& text, const std::string& wh
 // Returns true if the value is a text, or what its text says.
 bool IsText(const Field& field);
 
-// Returns whether true and false are values of the field: all that it takes, or texts among others.
+// Returns true if true and false are values of the field, alone or among other texts.
 bool TakesTruth(const Field& field);
 
 // The same fields with `prefix` before their keys ("train." + "batch_size").

@@ -42,7 +42,7 @@ class Fields : public testing::Test {
   void Set(const std::string& key, const std::string& text) { SetField(Get(key), text, "test"); }
   std::string Text(const std::string& key) { return FieldText(Get(key)); }
 
-  // The error of setting `key`; the value must be what it was.
+  // The error of setting `key`; the value must be unchanged.
   Error Refusal(const std::string& key, const std::string& text) {
     const std::string before = Text(key);
     SCOPED_TRACE(key + " took '" + text + "'");

@@ -5,13 +5,13 @@
 namespace folio {
 namespace {
 
-constexpr int kForksFrom = 40;  // the bit of a thread's number from which on it has ForksSoFar
+constexpr int kForksFrom = 40;  // the first bit of a thread's number that holds ForksSoFar
 
 constinit std::atomic<uint64_t> g_forks = 0, g_threads = 0;
-constinit std::atomic<uint64_t> g_forked = 0;  // the thread that called fork, and goes on here
+constinit std::atomic<uint64_t> g_forked = 0;  // the thread that called fork
 thread_local constinit uint64_t t_number = 0;
 
-// A number that no other thread has, of this process or of those that it was forked from.
+// A number that no other thread has, in this process or in those that it was forked from.
 uint64_t ThisThread() {
   if (t_number == 0) t_number = g_forks << kForksFrom | ++g_threads;
   return t_number;
@@ -32,7 +32,7 @@ uint64_t ForksSoFar() {
   return g_forks;
 }
 
-// `owner` becomes the thread that holds it.
+// `owner` becomes the thread that holds the mutex.
 bool ForkMutex::TryLock(uint64_t& owner) {
   const uint64_t self = ThisThread();
   owner = 0;

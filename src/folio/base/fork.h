@@ -5,9 +5,9 @@
 
 namespace folio {
 
-// A mutex for processes that fork while other threads run: those threads are not in the child, and
-// there nothing is held by them. A child that locks what one of them held gets it at once; what it
-// guards may be half-changed.
+// A mutex for processes that fork while other threads run: those threads do not exist in the child,
+// and hold nothing there. A child that locks what one of them held gets it at once; the data that
+// it guards may be half-changed.
 class ForkMutex {
  public:
   ForkMutex() = default;
@@ -26,8 +26,8 @@ class ForkMutex {
   std::atomic<uint64_t> owner_ = 0;  // the thread that holds it, 0 for none
 };
 
-// Returns how often the process and those before it were forked, up to this one: another number
-// than before says that all other threads are gone.
+// Returns how many forks led to this process. A number other than before means that all other
+// threads are gone.
 uint64_t ForksSoFar();
 
 }  // namespace folio

@@ -19,7 +19,7 @@
 namespace folio {
 namespace {
 
-// Calls `f` while another thread is in `hold`, which gets a function that waits until f is done.
+// Calls `f` while another thread runs `hold`, which gets a function that waits until f is done.
 template <class Hold, class F>
 void WhileHeld(Hold&& hold, F&& f) {
   std::atomic<bool> held = false, done = false;
@@ -73,7 +73,7 @@ TEST(ForkMutexes, AreFreeInAChildWhereThoseWhoHeldThemAreNot) {
           if (others.HeldHere()) return "a thread has the number of another";
           others.lock();
           if (!others.HeldHere()) return "not held";
-          // A child of the child: its own thread is the one that goes on again.
+          // A child of the child: its only thread is the one that forked.
           const std::string said = InForkedChild([&] {
             return own.HeldHere() && others.HeldHere() && !others.try_lock() ? "fine" : "lost";
           });
@@ -116,9 +116,9 @@ TEST(ThreadPools, OfChildrenHaveThreadsOfTheirOwnWhateverTheParentDoes) {
       [] { EXPECT_EQ(InForkedChild([] { return std::to_string(ThreadsOfACall()); }), "2"); });
 }
 
-// The end of a process waits for threads of its own alone.
+// The end of a process waits only for its own threads.
 TEST(ThreadPools, OfChildrenEndWithThem) {
-  // At the end of a child LeakSanitizer takes what its parent's threads held for lost.
+  // In a child LeakSanitizer reports the memory of its parent's threads as lost.
   if (kSanitized || !kChildrenHaveThreads) GTEST_SKIP() << "not under sanitizers";
   const KeptThreads kept;
   SetThreads(2);

@@ -8,8 +8,7 @@
 
 namespace folio {
 
-// Identity of a byte string: XXH3 128-bit, 32 hexadecimal digits. For telling things apart, not for
-// security.
+// Identity of a byte string: XXH3 128-bit, 32 hexadecimal digits. Not for security.
 std::string HashHex(std::string_view bytes);
 
 // The same for bytes that come in pieces: Hex() is HashHex of all pieces in a row.

@@ -64,7 +64,7 @@ void CheckFailed(const char* file, int line, const char* condition, std::string_
   std::fflush(stderr);
   Logger& logger = TheLogger();
   FatalHook fatal;
-  // A check that fails while a message is written waits for nobody.
+  // A check that fails while another thread logs does not wait for the lock.
   if (const std::unique_lock lock(logger.mutex, std::try_to_lock); lock) fatal = logger.fatal;
   if (fatal) fatal(text);
   std::abort();

@@ -17,7 +17,7 @@ TEST(Log, FirstSinkWritesWholeLinesToStderr) {
   EXPECT_EXIT(
       {
         LogWarning("careful: 100%s");
-        std::_Exit(0);  // no leak check among the other tests' threads
+        std::_Exit(0);  // no leak check while the other tests' threads exist
       },
       testing::ExitedWithCode(0), "^careful: 100%s\n$");
 }
@@ -46,7 +46,7 @@ TEST(Log, MessagesBelowTheLevelAreDropped) {
 }
 
 TEST(Log, TheSinkIsCalledByOneThreadAtATime) {
-  std::vector<int> lengths;  // unguarded: the logger's lock must do
+  std::vector<int> lengths;  // unguarded: the logger's lock must protect it
   SetLogSink([&](LogLevel, std::string_view message) {
     lengths.push_back(static_cast<int>(message.size()));
   });
@@ -60,7 +60,7 @@ TEST(Log, TheSinkIsCalledByOneThreadAtATime) {
   EXPECT_EQ(lengths, std::vector<int>(8000, 4));
 }
 
-// A child process writes messages also where a thread that was writing one is not in it.
+// A child process can log even if a thread that was logging does not exist in it.
 TEST(Log, OfAForkedChildWaitsForNobody) {
   std::atomic<bool> held = false, done = false;
   SetLogSink([&](LogLevel, std::string_view) {

@@ -80,7 +80,7 @@ double NumberIn(const std::filesystem::path& path) {
   return number;
 }
 
-// A figure "name: N kB" of a /proc file in bytes, 0 if it is not told.
+// A value "name: N kB" of a /proc file in bytes, 0 if it is missing.
 uint64_t ProcBytes(const char* path, const std::string& name) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -99,8 +99,8 @@ double MemoryLimitOf(const std::filesystem::path& group) {
   return least;
 }
 
-// The memory that one cgroup has left counts pages of files that nobody uses now: it gets them back
-// when it needs them.
+// Memory that one cgroup has left. Cached file pages that are not in use count as free, since the
+// kernel reclaims them on demand.
 double FreeMemoryOf(const std::filesystem::path& group) {
   const double used =
       std::max(NumberIn(group / "memory.current"), NumberIn(group / "memory.usage_in_bytes"));
@@ -169,7 +169,7 @@ void AdviseLargePages([[maybe_unused]] void* memory, [[maybe_unused]] size_t byt
 
 #ifdef __EMSCRIPTEN__
 
-// Nothing that was mapped is given back in parts there.
+// Parts of this mapping cannot be unmapped there.
 std::byte* MapZeros(size_t bytes) {
   const size_t whole = (bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
   void* const memory = std::aligned_alloc(kLargePageBytes, whole);
@@ -187,7 +187,7 @@ std::byte* MapZeros(size_t bytes) {
   const size_t whole = bytes + kLargePageBytes;
   void* memory = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  // The memory before the first multiple and behind the end is given back.
+  // Unmaps the memory before the first multiple and behind the end.
   auto* const begin = static_cast<std::byte*>(memory);
   const size_t skip =
       (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) % kLargePageBytes;

@@ -89,7 +89,8 @@ TEST_F(Machine, LimitsOfVersion1Hold) {
   EXPECT_EQ(Cores(six), 6);
   Write("cg/cpu,cpuacct/job/cpu.cfs_quota_us", "200000");
   EXPECT_EQ(Cores(six), 4);
-  // The two are mounted under the names the other way round, and by one name each.
+  // Both controllers are mounted together with their names in the other order, and by one name
+  // each.
   Write("own", "4:cpuacct,cpu:/job");
   EXPECT_EQ(Cores(six), 6);
   Write("cg/cpu/job/cpu.cfs_period_us", "50000");
@@ -98,7 +99,7 @@ TEST_F(Machine, LimitsOfVersion1Hold) {
 }
 
 TEST_F(Machine, ProcessorsAreThoseItMayRunOn) {
-  std::thread([] {  // keeps the setting to itself
+  std::thread([] {  // limits the setting to this thread
     cpu_set_t set;
     ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
     EXPECT_EQ(ProcessorsOfThisProcess().size(), static_cast<size_t>(CPU_COUNT(&set)));
@@ -112,7 +113,7 @@ TEST_F(Machine, ProcessorsAreThoseItMayRunOn) {
       .join();
 }
 
-// Linux's sched_attr: 48 bytes, of which those from the 24th on are the length of a turn.
+// Linux's sched_attr: 48 bytes; those from the 24th on are the length of a time slice.
 uint64_t TurnOfThisThread() {
   std::array<uint64_t, 6> attributes = {};
   EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0), 0);

@@ -10,16 +10,16 @@ namespace folio {
 // instruction set. REQUIRES: no NaN.
 void Exponentials(double* x, size_t n);
 
-// The sum of a[i] * b[i] in double, of as many numbers as a has. Its order is fixed: as many
-// partial sums as 32 bytes hold numbers, which compilers make vectors of, joined by pairs.
+// The sum in double of a[i] * b[i] over the size of a. Its order is fixed: as many partial sums as
+// 32 bytes hold numbers, which compilers vectorise, joined by pairs.
 double Dot(std::span<const float> a, std::span<const float> b);
 double Dot(std::span<const double> a, std::span<const double> b);
 
-// The value below which the part `p` in [0, 1] of the values lies, linear between neighbours; NaNs
-// count as the largest. REQUIRES: there are values.
+// The value below which the fraction `p` in [0, 1] of the values lies, linear between neighbours;
+// NaNs count as the largest. REQUIRES: there are values.
 double Percentile(std::vector<double> values, double p);
 
-// The middle one; of an even number of values the mean of the two in the middle.
+// The middle value; for an even number of values the mean of the two in the middle.
 double Median(std::vector<double> values);
 
 }  // namespace folio

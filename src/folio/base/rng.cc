@@ -104,7 +104,7 @@ SinCos SinCosF(float x) {
   static constexpr std::array kCos = {2.443315711809948e-5f, -1.388731625493765e-3f,
                                       4.166664568298827e-2f};
   const int octant = (static_cast<int>(x * (4 / std::numbers::pi_v<float>)) + 1) & ~1;
-  // x - octant pi / 4, in three steps of which the first two are exact.
+  // x - octant pi / 4, in three steps, the first two of which are exact.
   const float y = static_cast<float>(octant);
   x = std::fma(y, -0.78515625f, x);
   x = std::fma(y, -2.4187564849853515625e-4f, x);

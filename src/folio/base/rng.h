@@ -68,7 +68,7 @@ class TorchRng {
   // from 2^32). REQUIRES: low < high.
   void RandInt(std::span<int64_t> out, int64_t low, int64_t high);
 
-  // Everything needed to go on from here: 624 words, position, and the second normal of a pair.
+  // The state needed to continue: 624 words, position, and the second normal of a pair.
   struct State {
     std::array<uint32_t, kState> words;
     uint32_t position = 0;

@@ -45,8 +45,8 @@ uint64_t KeptStates() {
   return uint64_t{high} << 32 | low;
 }
 
-// Tile registers are large, so Linux gives them to a process only when asked. All threads then have
-// them, and asking again does no harm. It refuses where a thread's signal stack is too small.
+// Tile registers are large, so Linux gives them to a process only on request. All threads then have
+// them; asking again is harmless. It refuses if a thread's signal stack is too small.
 bool LinuxGivesTiles() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -78,7 +78,7 @@ bool HasAmxBf16() {
 
 struct Target {
   std::string name;
-  int64_t highway;  // the one of Highway's targets, or all that it may choose from
+  int64_t highway;  // the Highway target, or a mask of all that Highway may choose from
   Bf16Unit unit;
 };
 

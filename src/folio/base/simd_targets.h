@@ -7,33 +7,34 @@
 namespace folio {
 
 // The instruction sets that this program was compiled for and this machine has, best first. "AMX"
-// and "AVX3_BF16" are the units of Bf16Unit below, with Highway's best set for all that is not a
-// product of bfloat16 matrices; the others, by Highway's names ("AVX3" is AVX-512), have neither.
+// and "AVX3_BF16" are the units of Bf16Unit below, with Highway's best set for everything but
+// products of bfloat16 matrices; the others have Highway's names ("AVX3" is AVX-512) and use
+// neither unit.
 std::vector<std::string> SimdTargets();
 
-// Makes kernels use this one from now on; "" is the best. Throws a kUsage Error for a name not in
-// SimdTargets(). Not to be called while an operation runs.
+// Makes kernels use this target from now on; "" is the best. Throws a kUsage Error for a name not
+// in SimdTargets(). Must not be called while an operation runs.
 void ForceSimdTarget(const std::string& name);
 
-// The one in use, and its place in SimdTargets().
+// The target in use, and its index in SimdTargets().
 std::string SimdTarget();
 size_t SimdTargetRank();
 
-// The machine's target for all but products of bfloat16 matrices, by Highway's name.
+// The machine's target for everything but products of bfloat16 matrices, by Highway's name.
 std::string VectorTarget();
 
 // The unit that multiplies bfloat16 matrices.
 enum class Bf16Unit {
   kPlain,   // float32 instructions, after widening
   kAvx512,  // AVX512_BF16's dot products
-  kAmx,     // the tile registers of AMX; Linux has been asked for them, for the whole process
+  kAmx,     // tile registers of AMX, requested from Linux for the whole process
 };
 
-// The best one of the machine that the target in use allows.
+// The best unit of this machine that the target in use allows.
 Bf16Unit Bf16UnitInUse();
 
-// Returns whether that unit multiplies faster than float32 instructions do. AVX512_BF16 does on
-// AMD's processors, by a factor of two; on Intel's it takes longer than them.
+// Returns true if that unit multiplies faster than float32 instructions do. AVX512_BF16 is twice as
+// fast on AMD's processors and slower on Intel's.
 bool Bf16UnitIsFast();
 
 }  // namespace folio

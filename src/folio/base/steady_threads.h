@@ -2,8 +2,8 @@
 
 namespace folio {
 
-// While it lives, Threads() (base/thread_pool.h) stays what it is on this thread, whoever else sets
-// another number: memory of a call that is cut by threads fits to the end.
+// While it exists, Threads() (base/thread_pool.h) is constant on this thread, even if others set
+// another number: memory that a call has divided by threads stays valid.
 class SteadyThreads {
  public:
   SteadyThreads();

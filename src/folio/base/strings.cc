@@ -98,7 +98,7 @@ std::string HumanSeconds(double seconds) {
   if (seconds < 0.9995) return fmt::format("{:.0f}ms", seconds * 1e3);
   if (seconds < 59.95) return fmt::format("{:.1f}s", seconds);
   if (seconds >= 1e15) return fmt::format("{:.0e}s", seconds);
-  constexpr int64_t kYear = 31'557'600, kManyDays = 100 * 86400;  // of which no hours are told
+  constexpr int64_t kYear = 31'557'600, kManyDays = 100 * 86400;  // above this, hours are left out
   const int64_t whole = std::llround(seconds);
   if (whole >= 2 * kYear) return fmt::format("{} years", WithCommas(whole / kYear));
   if (whole >= kManyDays) return fmt::format("{} days", whole / 86400);

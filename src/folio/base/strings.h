@@ -18,7 +18,7 @@ std::string Nearest(std::string_view word, std::span<const std::string> candidat
 std::vector<std::string> Split(std::string_view text, char separator);
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 
-// Writes a text as a shell reads it back: in quotes where it must be.
+// Quotes a text for a shell where needed.
 std::string ShellWord(std::string_view text);
 
 std::string HumanBytes(double bytes);      // "1.50 GB", powers of 1000
@@ -26,8 +26,8 @@ std::string HumanCount(double count);      // "124.4M"
 std::string HumanSeconds(double seconds);  // "58m04s", "1d05h", "103 years"
 std::string WithCommas(int64_t value);     // "124,439,808"
 
-// Seconds of "90s", "10m", "1h30m" or "2d"; a bare number is seconds. Throws a kUsage Error that
-// names `flag` for anything else, and for less than a second.
+// Parses "90s", "10m", "1h30m" or "2d" as seconds; a bare number is seconds. Throws a kUsage Error
+// that names `flag` for anything else, and for less than a second.
 double ParseSeconds(std::string_view text, std::string_view flag);
 
 }  // namespace folio

@@ -17,7 +17,7 @@ class OnSimdTarget : public testing::TestWithParam<std::string> {
   ~OnSimdTarget() override { ForceSimdTarget(""); }
 };
 
-// The best SIMD target is in use again when it goes.
+// Restores the best SIMD target when it is destroyed.
 class KeptSimdTarget {
  public:
   ~KeptSimdTarget() { ForceSimdTarget(""); }

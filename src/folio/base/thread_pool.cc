@@ -24,9 +24,9 @@
 namespace folio {
 namespace {
 
-// A thread that waits stays awake for so long: longer than the pauses between the operations of a
-// small model, short enough to leave the processor soon to whoever else has work. Linux takes 30 to
-// 50 us to wake a thread up, and longer on a busy machine.
+// How long a waiting thread stays awake: longer than the pauses between the operations of a small
+// model, short enough to free the processor soon for other work. Linux takes 30 to 50 us to wake a
+// thread up, and longer on a busy machine.
 constexpr std::chrono::microseconds kSpin{200};
 
 std::atomic<int>& ThreadCount() {
@@ -37,8 +37,8 @@ std::atomic<int>& ThreadCount() {
 // The number of threads of a SteadyThreads on this thread, 0 for none.
 thread_local constinit int t_steady = 0;
 
-// Keeps signals that come from outside away from this thread: handlers run on the program's own
-// threads. Those that an instruction of the thread itself raises come through.
+// Blocks signals from outside in this thread: handlers run on the program's own threads. Signals
+// raised by an instruction of the thread itself are still delivered.
 void BlockOutsideSignals() {
   sigset_t signals;
   sigfillset(&signals);
@@ -46,14 +46,14 @@ void BlockOutsideSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// While it lives, this thread is thread `number` of a ParallelFor.
+// While it exists, this thread is thread `number` of a ParallelFor.
 class Inside {
  public:
   explicit Inside(int number) : number_(number) { t_inside = this; }
   ~Inside() { t_inside = nullptr; }
   Inside(const Inside&) = delete;
 
-  // The one that this thread is in, or nullptr.
+  // The innermost one of this thread, or nullptr.
   static Inside* Here() { return t_inside; }
 
   int number() const { return number_; }
@@ -74,14 +74,14 @@ void Pause() {
 #endif
 }
 
-// A waiter waits in one thread for what others change: awake for kSpin, then asleep. No wake-up is
-// lost, given that the change and what `ready` reads are sequentially consistent and that Wake
-// follows the change: either `ready`, which comes after setting asleep_, sees the change, or Wake
-// sees asleep_. A Wake that comes late ends some later sleep early, which then goes on.
+// Lets one thread wait for what others change: awake for kSpin, then asleep. No wake-up is lost,
+// given that the change and what `ready` reads are sequentially consistent and that Wake follows
+// the change: either `ready`, which runs after asleep_ is set, sees the change, or Wake sees
+// asleep_. A late Wake ends some later sleep early, which then continues.
 class Waiter {
  public:
-  // `blocks()` says whether this thread seems to keep the one that it waits for from its processor,
-  // as may happen on a busy machine: then it yields.
+  // `blocks()` returns true if this thread seems to occupy the processor of the one that it waits
+  // for, as may happen on a busy machine: then it yields.
   void Until(auto ready, auto blocks) {
     if (SpinUntil(ready, blocks)) return;
     for (asleep_ = 1; !ready(); asleep_ = 1) asleep_.wait(1);
@@ -147,8 +147,8 @@ void RunInOrder(const Job& job, int number) {
 //   for claimed tasks alone, never for a thread that has not woken up.
 class Pool {
  public:
-  // Never destroyed: a call may still run while the process exits. A child process has one of its
-  // own, as the threads of its parent's are not there.
+  // Never destroyed: a call may still run while the process exits. A child process has its own,
+  // since the threads of its parent's do not exist there.
   static Pool& Get() {
     static constinit std::atomic<Pool*> current = nullptr;
     static const AtExit at_exit;
@@ -162,7 +162,7 @@ class Pool {
 
   explicit Pool(const Pool* parents) : parents_(parents) {}
 
-  // Runs all tasks of the job, this thread being number 0, on Threads() threads. False, with
+  // Runs all tasks of the job on Threads() threads, this thread being number 0. Returns false, with
   // nothing done, while another call runs or after exit has begun.
   bool TryRun(const Job& job) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
@@ -188,15 +188,16 @@ class Pool {
     std::atomic<bool>& busy;
   };
 
-  // Ends the threads, and keeps the pool busy so that later calls run alone. While a call runs,
-  // threads end with the process: nobody may wait for them, as a task may be what called exit.
+  // Ends the threads, and marks the pool as busy so that later calls run on their own thread. While
+  // a call runs, threads end with the process: waiting for them could deadlock, since a task may
+  // have called exit.
   struct AtExit {
     ~AtExit() {
       if (!Get().busy_.exchange(true, std::memory_order_acquire)) Get().Resize(0);
     }
   };
 
-  // Tasks [begin, end) that nobody has claimed, on a cache line of its own.
+  // Tasks [begin, end) that are not claimed yet, on a cache line of its own.
   class alignas(64) Range {
    public:
     void Give(int64_t begin, int64_t end) { range_ = Pack(begin, end); }
@@ -219,7 +220,7 @@ class Pool {
     std::atomic<uint64_t> range_ = 0;
   };
 
-  // Each on cache lines of its own: it looks at invitations_ all the time while it waits.
+  // Has cache lines of its own: it polls invitations_ while it waits.
   class alignas(64) Worker {
    public:
     Worker(Pool& pool, int number) : thread_([this, &pool, number] { Loop(pool, number); }) {}
@@ -229,7 +230,7 @@ class Pool {
       thread_.join();
     }
 
-    // The processor on which it looked for tasks last, -1 when it has found none.
+    // The processor on which it last looked for tasks, -1 when it has found none.
     int processor() const { return processor_.load(std::memory_order_relaxed); }
 
     void Invite() {
@@ -255,11 +256,11 @@ class Pool {
     std::atomic<bool> stop_ = false;
     std::atomic<int> processor_ = -1;
     Waiter waiter_;
-    std::thread thread_;  // last: it uses the others
+    std::thread thread_;  // declared last: it uses the others
   };
 
-  // Makes workers_ `size` long. A thread that is too many is waited for, not only left uninvited:
-  // it could come late and run tasks of a later job under a number that is no longer valid.
+  // Makes workers_ `size` long. Joins the threads that are too many instead of only leaving them
+  // uninvited: a late one could run tasks of a later job under a number that is no longer valid.
   void Resize(size_t size) {
     while (workers_.size() > size) workers_.pop_back();
     while (workers_.size() < size) {
@@ -292,15 +293,16 @@ class Pool {
     if (done > 0 && unfinished_.fetch_sub(done) == done) finished_.Wake();
   }
 
-  const uint64_t forks_ = ForksSoFar();           // of the process whose it is
-  [[maybe_unused]] const Pool* const parents_;    // kept, as it is not known to be sound
+  const uint64_t forks_ = ForksSoFar();           // at construction
+  [[maybe_unused]] const Pool* const parents_;    // the pool of the parent process, kept since its
+                                                  // state may be inconsistent
   std::vector<std::unique_ptr<Worker>> workers_;  // worker i has number i + 1
-  std::atomic<bool> busy_ = false;  // held by the call that uses all below and workers_
+  std::atomic<bool> busy_ = false;  // held by the call that uses workers_ and everything below
   Job job_{};
   Waiter finished_;
   std::atomic<int> caller_processor_ = -1;  // where the last call came from
   std::atomic<int> sharing_ = 1;            // threads that the last call gave ranges
-  std::array<Range, static_cast<size_t>(kMaxThreads)> ranges_;  // thread i's; late ones look too
+  std::array<Range, static_cast<size_t>(kMaxThreads)> ranges_;  // thread i's range
   alignas(64) std::atomic<int64_t> unfinished_ = 0;
 };
 
@@ -323,7 +325,7 @@ void SetThreads(int threads) {
                 fmt::format("expected 1 to {}", kMaxThreads));
   }
   ThreadCount() = threads;
-  if (t_steady > 0) t_steady = threads;  // a call that sets it means itself
+  if (t_steady > 0) t_steady = threads;  // SetThreads inside of a SteadyThreads applies to it
 }
 
 namespace internal {

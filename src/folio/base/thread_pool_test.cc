@@ -22,7 +22,7 @@ class Parallel : public testing::Test {
   KeptThreads kept_;
 };
 
-// Waits until two tasks have come, for ten seconds at most; returns whether they have.
+// Waits until two tasks are present, for ten seconds at most; returns true if they are.
 bool BothCome(std::atomic<int>& present) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   for (++present; present < 2 && std::chrono::steady_clock::now() < end;) std::this_thread::yield();
@@ -46,8 +46,8 @@ TEST_F(Parallel, ForRunsEveryTaskOnce) {
   }
 }
 
-// All that a call writes must be there when it returns, and a thread that is late for one call must
-// not run tasks of it during the next one. Calls this short keep threads late all the time.
+// All writes of a call must be visible when it returns, and a thread that is late for one call must
+// not run its tasks during the next one. Such short calls make threads late all the time.
 TEST_F(Parallel, ManyShortCallsDoNotMix) {
   SetThreads(4);
   int64_t bad = 0;
@@ -60,7 +60,7 @@ TEST_F(Parallel, ManyShortCallsDoNotMix) {
   EXPECT_EQ(bad, 0);
 }
 
-// Nothing is left when one of them is slow.
+// No tasks remain when one thread is slow.
 TEST_F(Parallel, TasksOfASlowThreadAreTakenByTheOthers) {
   SetThreads(3);
   for (const int64_t tasks : {2, 3, 7, 100}) {
@@ -69,7 +69,7 @@ TEST_F(Parallel, TasksOfASlowThreadAreTakenByTheOthers) {
     int64_t before_first = 0;
     ParallelFor(tasks, [&](int64_t task, int) {
       ++runs[static_cast<size_t>(task)];
-      // The first task, whoever has it, waits until the others have done all the rest.
+      // The first task, whichever thread has it, waits until the others have done all the rest.
       for (int i = 0; task == 0 && done < tasks - 1 && i < 100000; ++i) {
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
@@ -81,7 +81,7 @@ TEST_F(Parallel, TasksOfASlowThreadAreTakenByTheOthers) {
   }
 }
 
-// The pauses let the threads fall asleep, some of them just as the next call comes.
+// The pauses let the threads fall asleep, some of them just as the next call begins.
 TEST_F(Parallel, CallsReachThreadsThatSleep) {
   SetThreads(3);
   std::atomic<int64_t> sum = 0;
@@ -127,8 +127,8 @@ TEST_F(Parallel, NumbersAreExclusiveAndStayValidWhenThreadsChange) {
   EXPECT_EQ(bad, 0);
 }
 
-// Whoever finds the threads taken must get its own work done all the same, with numbers that are
-// exclusive within its own call, and nothing of its work may be done by, or for, another caller.
+// A caller that finds the threads busy must still get its own work done, with numbers that are
+// exclusive within its own call, and none of its work may be done by, or for, another caller.
 TEST_F(Parallel, CallersDoNotDisturbEachOther) {
   SetThreads(3);
   std::atomic<int> bad = 0;
@@ -177,7 +177,7 @@ TEST_F(Parallel, CallsWorkWhileTheProcessExits) {
       testing::ExitedWithCode(0), "late call done");
 }
 
-// exit must not wait for a thread that runs a task: it may be the one that called it.
+// exit must not wait for a thread that runs a task: that may be the one that called exit.
 TEST_F(Parallel, ATaskMayEndTheProcess) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   for (int ending : {0, 1}) {
@@ -193,7 +193,7 @@ TEST_F(Parallel, ATaskMayEndTheProcess) {
   }
 }
 
-// A single task is a ParallelFor too: what it calls must not spread over other threads' scratch.
+// A single task is a ParallelFor too: its calls must not use other threads' scratch.
 TEST_F(Parallel, NestedForStaysOnItsThread) {
   for (int threads : {1, 3, 4}) {
     SetThreads(threads);
@@ -207,7 +207,7 @@ TEST_F(Parallel, NestedForStaysOnItsThread) {
           ++runs[static_cast<size_t>(outer * 7 + inner)];
           strays += inner_thread != outer_thread || inner != expected++ ||
                     std::this_thread::get_id() != self;
-          std::this_thread::sleep_for(std::chrono::microseconds(100));  // for others to step in
+          std::this_thread::sleep_for(std::chrono::microseconds(100));  // lets others interleave
         });
       });
       for (const auto& count : runs) EXPECT_EQ(count, 1);
@@ -241,7 +241,7 @@ bool Blocked(int signal) {
   return sigismember(&mask, signal) == 1;
 }
 
-// Faults of the thread's own must come through.
+// Faults of the thread itself must still be delivered.
 TEST_F(Parallel, NoHandlerRunsOnThreadsBesideTheCaller) {
   SetThreads(2);
   std::atomic<int> present = 0, bad = 0;
@@ -251,7 +251,7 @@ TEST_F(Parallel, NoHandlerRunsOnThreadsBesideTheCaller) {
   EXPECT_EQ(bad, 0);
 }
 
-// On the caller's thread, on others and in a nested one; the threads are there for the next.
+// On the caller's thread, on others and in a nested one; the threads remain usable.
 TEST_F(Parallel, WhatATaskThrowsIsThrownWhenAllHaveEnded) {
   for (const int threads : {1, 4}) {
     SetThreads(threads);
@@ -302,7 +302,7 @@ TEST_F(Parallel, ACallKeepsTheNumberOfThreadsThatItBeganWith) {
       EXPECT_EQ(Threads(), 1);
     }
     EXPECT_EQ(Threads(), 1);
-    SetThreads(3);  // what this thread wants itself counts at once
+    SetThreads(3);  // what this thread sets itself applies at once
     EXPECT_EQ(Threads(), 3);
   }
   EXPECT_EQ(Threads(), 3);

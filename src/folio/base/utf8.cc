@@ -33,7 +33,7 @@ Lead LeadOf(unsigned char byte) {
 // Control and format characters, separators, surrogates, private use and what is not a character.
 bool Prints(char32_t code) {
   if (code < 0x20 || (code >= 0x7F && code <= 0xA0) || code == 0xAD) return false;
-  if (code >= 0x0300 && code <= 0x036F) return false;  // would combine with the quote
+  if (code >= 0x0300 && code <= 0x036F) return false;  // combines with the quote before it
   if ((code >= 0x2000 && code <= 0x200F) || (code >= 0x2028 && code <= 0x202F)) return false;
   if (code >= 0x205F && code <= 0x206F) return false;
   if (code >= 0xD800 && code <= 0xF8FF) return false;
@@ -64,7 +64,7 @@ Utf8Char DecodeUtf8(std::string_view text, size_t at) {
 }
 
 int64_t CountCharacters(std::string_view text) {
-  constexpr size_t kBlock = 128;  // counted in a byte: plain loops that become vector code
+  constexpr size_t kBlock = 128;  // counted in a byte, so that the plain loops are vectorised
   int64_t count = 0;
   size_t at = 0;
   for (; at + kBlock <= text.size(); at += kBlock) {
@@ -172,8 +172,8 @@ size_t TakeNumber(std::string_view text, size_t at, int& value) {
   return length + (at + length < text.size() && text[at + length] == ';' ? 1 : 0);
 }
 
-// Length of the style at `at`, or 0: bold, dim, underlined, a few colours, one of 256 for letters
-// or ground, and the end of all that.
+// Length of the escape sequence at `at`, or 0: bold, dim, underlined, a few colours, one of 256
+// colours for text or background, and the reset of all these.
 size_t StyleLength(std::string_view text, size_t at) {
   constexpr int kPlain[] = {0, 1, 2, 4, 31, 33, 36};
   constexpr size_t kLongest = 32;
@@ -204,7 +204,7 @@ std::string Visible(std::string_view text, const VisibleRule& rule) {
   std::string visible;
   visible.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
-    // Most of a text is ASCII that prints.
+    // Most text is printable ASCII.
     const size_t begin = at;
     while (at < text.size() && text[at] >= 0x20 && text[at] < 0x7F) ++at;
     visible += text.substr(begin, at - begin);

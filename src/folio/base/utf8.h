@@ -9,7 +9,7 @@ namespace folio {
 
 enum class Utf8Status {
   kValid,
-  kInvalid,     // can be the beginning of no character, whatever follows
+  kInvalid,     // begins no character, whatever follows
   kIncomplete,  // the text ends inside a character that more bytes could complete
 };
 
@@ -24,12 +24,12 @@ struct Utf8Char {
 // REQUIRES: at < text.size().
 Utf8Char DecodeUtf8(std::string_view text, size_t at = 0);
 
-// True for every byte but 0x80 to 0xBF, which go on with a character.
+// True for every byte but 0x80 to 0xBF, which continue a character.
 inline bool BeginsCharacter(char byte) {
   return static_cast<signed char>(byte) >= -64;
 }
 
-// The number of bytes that begin a character: of characters, if the text is UTF-8.
+// The number of bytes that begin a character: the number of characters if the text is UTF-8.
 int64_t CountCharacters(std::string_view text);
 
 // Appends the bytes of `code`. REQUIRES: code is a Unicode scalar value.
@@ -48,7 +48,7 @@ std::string ReplaceInvalidUtf8(std::string_view text);
 // Names a character in messages: `'é' (U+00E9)`, `U+000A` where it does not print by itself.
 std::string QuoteChar(char32_t code);
 
-// A position in a text that comes in pieces cut at characters.
+// A position in a text that comes in pieces which end between characters.
 struct TextPosition {
   int64_t line = 1;
   int64_t column = 1;  // in characters
@@ -57,17 +57,16 @@ struct TextPosition {
   void Advance(std::string_view piece);
 };
 
-// A rule says which characters stay as they are in text that is made visible.
+// Says which characters stay unchanged when text is made visible.
 struct VisibleRule {
-  bool lines = true;    // line breaks and tabs; false: the text is to be on one line
-  bool styles = false;  // the colours and weights of letters that folio itself writes, and nothing
-                        // else that begins with an escape: somebody's text may be among it
+  bool lines = true;    // line breaks and tabs stay; false: the text must fit on one line
+  bool styles = false;  // Colours and weights as folio itself writes them stay, but no other escape
+                        // sequence: the text may contain text of users.
 };
 
-// `text` so that it commands no terminal and hides nothing, whoever wrote it: control characters of
-// all kinds, those that turn the direction of text, and bytes that are no UTF-8 become escapes that
-// are read ("\u001b", "\u202e", "\xff"). Strings of JSON stay the same. Of text in pieces, each of
-// whole characters.
+// Returns `text` made safe for a terminal: control characters of all kinds, characters that change
+// the direction of text, and bytes that are not UTF-8 become readable escapes ("\u001b", "\u202e",
+// "\xff"). Strings of JSON keep their meaning. Text may be passed in pieces of whole characters.
 std::string Visible(std::string_view text, const VisibleRule& rule = {});
 
 }  // namespace folio

@@ -129,7 +129,7 @@ TEST(VisibleText, KeepsStylesAndNothingThatLooksLikeThem) {
     EXPECT_EQ(Visible(text, styled), text);
     EXPECT_EQ(Visible(text).find('\x1b'), std::string::npos);
   }
-  // Conceal, blink, commands, titles, and what does not end.
+  // Conceal, blink, commands, titles, and unterminated ones.
   for (const std::string text :
        {"\x1b[8m", "\x1b[5m", "\x1b[1;8m", "\x1b[2J", "\x1b[m", "\x1b[1", "\x1b[;m", "\x1b[1;m",
         "\x1b[-1m", "\x1b[38;2;1m", "\x1b[38;5m", "\x1b]0;title\a",

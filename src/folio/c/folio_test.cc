@@ -98,12 +98,12 @@ TEST(COptions, AreRefusedByName) {
                        "train.max_steps"));
 
   const auto json = NewBuffer();
-  for (const char* of : {"open", "generate", "train"}) {
-    Do([&](folio_error** e) { return folio_options_describe(of, json.get(), e); });
+  for (const char* kind : {"open", "generate", "train"}) {
+    Do([&](folio_error** e) { return folio_options_describe(kind, json.get(), e); });
     const auto all = nlohmann::json::parse(TextIn(json));
     EXPECT_GT(all.size(), 2u);
-    const Handle<folio_options> same(folio_options_new(of));
-    for (const auto& one : all) {  // each is what it is unless something else is said
+    const Handle<folio_options> same(folio_options_new(kind));
+    for (const auto& one : all) {  // each keeps its default unless stated
       if (one["value"] == "") continue;
       Do([&](folio_error** e) {
         return folio_options_set(same.get(), one["name"].get<std::string>().c_str(),
@@ -146,7 +146,7 @@ TEST_F(CApi, WritesWhatTheLibraryWrites) {
   EXPECT_EQ(end, FOLIO_END_STOP);
 }
 
-// What `folio chat` answers with, where nothing says how.
+// An answer without options uses those of `folio chat`.
 TEST_F(CApi, AnAnswerHasTheDefaultsOfFolioChat) {
   const auto fp32 = Options("open", {{"dtype", "fp32"}});
   const Handle<folio_model> whole = Open(At("run"), fp32.get());
@@ -180,7 +180,7 @@ TEST_F(CApi, AnAnswerHasTheDefaultsOfFolioChat) {
   const std::string suggested = write({{"defaults", "chat"}});
   EXPECT_EQ(suggested, expected(Writing::kAnswer));
   EXPECT_NE(suggested, best);
-  EXPECT_EQ(write({}), plain);  // a text is as it was
+  EXPECT_EQ(write({}), plain);  // a text is unchanged
 
   folio_batch* made = nullptr;
   Do([&](folio_error** e) { return folio_batch_new(model_.get(), 1, &made, e); });
@@ -211,7 +211,7 @@ TEST_F(CApi, WritesTextsTogetherAsAlone) {
   folio_batch* made = nullptr;
   Do([&](folio_error** e) { return folio_batch_new(model_.get(), 3, &made, e); });
   const Handle<folio_batch> batch(made);
-  model_.reset();  // the batch holds what it needs
+  model_.reset();  // the batch keeps what it needs
   model_ = Open(At("run"));
   const auto greedy = Options("generate", {{"temperature", "0"}, {"max_tokens", "12"}});
   std::vector<Ids> prompts;
@@ -314,7 +314,7 @@ TEST_F(CApi, WhatIsCancelledStops) {
     return folio_logits(model_.get(), ids.data(), ids.size(), 0, &watch, buffer.get(), e);
   });
   folio_cancel_reset(cancel.get());
-  // Another thread asks, and the callback may.
+  // Another thread requests it, and the callback may too.
   std::thread other([&] { folio_cancel_request(cancel.get()); });
   Write(ids, endless.get(), cancel.get(), &end);
   EXPECT_EQ(end, FOLIO_END_CANCELLED);
@@ -335,9 +335,9 @@ TEST_F(CApi, ReadingATextTellsHowFarItIs) {
   folio_watch watch = Watching(nullptr);
   watch.user = &heard;
   watch.progress = [](void* user, int64_t done, int64_t total) {
-    auto& of = *static_cast<Heard*>(user);
-    of.all.emplace_back(done, total);
-    return of.all.size() == of.stop_at ? 1 : 0;
+    auto& heard = *static_cast<Heard*>(user);
+    heard.all.emplace_back(done, total);
+    return heard.all.size() == heard.stop_at ? 1 : 0;
   };
   const auto buffer = NewBuffer();
   const Ids ids(static_cast<size_t>(folio_model_context(model_.get())), Prompt("l")[0]);
@@ -377,7 +377,7 @@ TEST_F(CApi, OneModelServesManyThreads) {
   for (const std::string& text : texts) EXPECT_EQ(text, alone);
 }
 
-// A callback that would wait for itself is told so; a tokenizer it may use.
+// A callback that would wait for itself gets an error; it may use a tokenizer.
 TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
   struct Seen {
     folio_model* model;
@@ -391,12 +391,12 @@ TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
     return folio_generate(
         model_.get(), seen.ids.data(), seen.ids.size(), greedy.get(),
         [](void* user, const char* text, size_t length) {
-          auto& of = *static_cast<Seen*>(user);
+          auto& seen = *static_cast<Seen*>(user);
           const auto buffer = NewBuffer();
-          of.logits = folio_logits(of.model, of.ids.data(), of.ids.size(), 0, nullptr, buffer.get(),
-                                   nullptr);
-          of.encode =
-              folio_tokenizer_encode(folio_model_tokenizer(of.model), text, length,
+          seen.logits = folio_logits(seen.model, seen.ids.data(), seen.ids.size(), 0, nullptr,
+                                     buffer.get(), nullptr);
+          seen.encode =
+              folio_tokenizer_encode(folio_model_tokenizer(seen.model), text, length,
                                      FOLIO_SPECIAL_ORDINARY, nullptr, buffer.get(), nullptr);
           return 0;
         },
@@ -407,14 +407,14 @@ TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
   EXPECT_EQ(TextIn(whole), before);
 }
 
-// Training, which SetUp did, and writing leave signals and children to the program.
+// Training, in SetUp, and generating leave signals and children to the program.
 TEST_F(CApi, TakesNoSignalsAndStartsNoProcess) {
   Write(Prompt("line"), nullptr);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2,
                            SIGXCPU, SIGXFSZ, SIGCHLD, SIGBUS}) {
     struct sigaction action = {};
     ASSERT_EQ(sigaction(signal, nullptr, &action), 0);
-    if (kSanitized && signal == SIGBUS) continue;  // which sanitizers take
+    if (kSanitized && signal == SIGBUS) continue;  // sanitizers use it
     EXPECT_EQ(action.sa_flags & SA_SIGINFO, 0) << signal;
     EXPECT_TRUE(action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) << signal;
   }

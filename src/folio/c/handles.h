@@ -35,7 +35,7 @@
 #include "folio/tensor/tensor.h"
 #include "folio/text/tokenizer.h"
 
-// What is behind the handles of folio.h.
+// The types behind the handles of folio.h.
 
 struct folio_error {
   folio_status status = FOLIO_INTERNAL;
@@ -43,10 +43,10 @@ struct folio_error {
 };
 
 struct folio_buffer {
-  std::vector<char> bytes = {0};  // and a zero
-  std::vector<int32_t> ids;       // and a zero, instead of bytes; or empty
+  std::vector<char> bytes = {0};  // ends with a zero
+  std::vector<int32_t> ids;       // instead of bytes, ends with a zero; or empty
 
-  // The memory of ids that were here, without them: the buffer is empty then.
+  // Takes over the memory of old ids, without the ids: the buffer is empty afterwards.
   std::vector<int32_t> TakeIds() {
     std::vector<int32_t> memory = std::move(ids);
     memory.clear();
@@ -76,10 +76,10 @@ struct folio_cancel {
 };
 
 struct folio_files {
-  folio::MemoryFiles of = {};
+  folio::MemoryFiles impl = {};
 };
 
-// Of the kinds of options the one that `kind` names; all know their fields.
+// Options of the kind `kind`; members of other kinds are not used.
 struct folio_options {
   enum class Kind { kOpen, kGenerate, kTrain, kPrepare, kTokenizer };
 
@@ -89,35 +89,34 @@ struct folio_options {
     std::vector<std::pair<std::string, std::string>> settings = {};  // by RunConfig's names
   };
 
-  explicit folio_options(Kind of) : kind(of) {}
+  explicit folio_options(Kind wanted) : kind(wanted) {}
 
   Kind kind;
   folio::OpenOptions open = {};
   std::string dtype = "auto", template_variables = {};
   folio::GenerateOptions generate = {};
   std::string when_full = "slide", defaults = "plain";
-  std::vector<std::pair<std::string, std::string>> given = {};  // what Set took of "generate"
+  std::vector<std::pair<std::string, std::string>> given = {};  // set options of "generate"
   std::optional<int64_t> seed = {};
   Training train = {};
   folio::PrepareOptions prepare = {};
   folio::TrainTokenizerOptions tokenizer = {};
   std::string pattern = "gpt2";
-  bool own_special_tokens = false;  // some were given
+  bool own_special_tokens = false;  // true if some were given
 
-  // The fields of one value of its kind but for settings of training. They point into this object.
+  // The single-valued fields of its kind, except settings of training. They point into this object.
   std::vector<folio::Field> Fields();
-  // Takes an option from text. Throws a kUsage Error for an unknown name and for a value out of its
-  // range.
+  // Sets an option from text. Throws a kUsage Error for an unknown name or a value out of range.
   void Set(const std::string& name, const std::string& value);
 };
 
 struct folio_tokenizer {
-  std::shared_ptr<const folio::Tokenizer> of;
+  std::shared_ptr<const folio::Tokenizer> impl;
 };
 
 struct folio_model {
-  std::shared_ptr<const folio::Model> of;
-  folio_tokenizer tokenizer;  // of null where it has none
+  std::shared_ptr<const folio::Model> impl;
+  folio_tokenizer tokenizer;  // impl is null where it has none
 };
 
 namespace folio {
@@ -126,7 +125,7 @@ inline bool IsRequested(const folio_cancel* cancel) {
   return cancel != nullptr && cancel->requested.load(std::memory_order_relaxed);
 }
 
-// Runs the body of a function of folio.h, and makes a status of whatever it throws.
+// Runs the body of a function of folio.h, and returns the status for whatever it throws.
 template <class F>
 folio_status Guarded(folio_error** error, F&& body) noexcept {
   const auto fail = [error](folio_status status, auto... texts) {
@@ -152,18 +151,18 @@ folio_status Guarded(folio_error** error, F&& body) noexcept {
   }
 }
 
-// Throws a kUsage Error for an argument that is missing.
+// Throws a kUsage Error if an argument is NULL.
 inline void RequireArgument(const void* argument, std::string_view name) {
   if (argument == nullptr) {
     throw UsageError(std::string(name) + ": NULL", "must not be NULL");
   }
 }
 
-// Throws a kUsage Error unless `count` things of `size` bytes each can lie at `argument`: for NULL,
-// for more than an address space has, and where memory that is not there would be read.
+// Throws a kUsage Error unless `argument` can point to `count` elements of `size` bytes each: for
+// NULL, for more than an address space holds, and for memory that is not mapped.
 void RequireArray(const void* argument, size_t count, size_t size, std::string_view name);
 
-// A text or ids that a caller gives, which RequireArray has looked at.
+// A caller's text or ids, checked by RequireArray.
 inline std::string_view TextArgument(const char* text, size_t length,
                                      std::string_view name = "text") {
   RequireArray(text, length, 1, name);
@@ -174,7 +173,7 @@ inline std::span<const int32_t> IdsArgument(const int32_t* ids, size_t count,
   RequireArray(ids, count, sizeof(*ids), name);
   return {ids, count};
 }
-// Ids of a text, one or more.
+// One or more ids of a text.
 inline std::span<const int32_t> TextIdsArgument(const int32_t* ids, size_t count) {
   if (count == 0) {
     throw UsageError("ids: none", "expected one token or more",
@@ -182,8 +181,8 @@ inline std::span<const int32_t> TextIdsArgument(const int32_t* ids, size_t count
   }
   return IdsArgument(ids, count);
 }
-// A path, or what else names a file; throws a kUsage Error for NULL, for "" and for one that is
-// longer than the system's names are.
+// The name of a file or directory; throws a kUsage Error for NULL, for "" and for one longer than
+// the system's limit.
 const char* PathArgument(const char* path, std::string_view name);
 
 inline StopRequest StopOf(const folio_cancel* cancel) {
@@ -191,17 +190,17 @@ inline StopRequest StopOf(const folio_cancel* cancel) {
   return [cancel] { return IsRequested(cancel); };
 }
 
-// The members that the caller's version of the struct has, and nothing in place of the others.
+// The members of the caller's version of the struct, and null for the others.
 folio_watch WatchArgument(const folio_watch* watch);
-// Tells of progress; throws CallStopped where somebody wants no more.
+// Reports progress; throws CallStopped if the callback returns something other than 0.
 void Tell(const folio_watch& watch, int64_t done, int64_t total);
 
-// A folio_watch as calls that read a text want it; must outlive them.
+// A folio_watch adapted for calls that read a text; must outlive them.
 class Watcher {
  public:
   explicit Watcher(const folio_watch* watch) : watch_(WatchArgument(watch)) {}
 
-  // Returns whether the call is to go on.
+  // Returns true if the call should continue.
   bool Hear(int64_t done, int64_t total) {
     if (watch_.progress != nullptr && watch_.progress(watch_.user, done, total) != 0) ended_ = true;
     return !ended_ && !IsRequested(watch_.cancel);
@@ -220,22 +219,22 @@ class Watcher {
 // Several paths, each a PathArgument.
 std::vector<std::string> PathsArgument(const char* const* paths, size_t count,
                                        std::string_view name);
-// The same of texts, one or more.
+// The same for texts, one or more.
 std::vector<std::string> TextsArgument(const char* const* texts, size_t count);
 // Describes `tensor` in the caller's version of the struct.
 void SetTensor(folio_tensor* out, const Tensor& tensor);
 // The settings of a model as JSON, and the names of its parameters.
 Json ConfigJson(GptConfig config);
 Json ParameterNames(const ParamTable& table);
-// A handle of a model.
+// Makes a handle for a model.
 folio_model* NewModel(std::shared_ptr<const Model> model);
-// The settings of "train".
+// Applies the options of "train" to the settings.
 void Apply(const folio_options& options, RunSettings& settings);
 
-// The options of "generate" for a model, with a seed drawn where none was given.
+// The options of "generate" for a model, with a seed drawn if none was given.
 GenerateOptions GenerateArgument(const OpenedModel& model, const folio_options* options);
 
-// Options of this kind, or the usual ones for null. Throws a kUsage Error for another kind.
+// Options of this kind, or the defaults for null. Throws a kUsage Error for another kind.
 folio_options OptionsArgument(const folio_options* options, folio_options::Kind kind);
 
 }  // namespace folio

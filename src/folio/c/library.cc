@@ -33,7 +33,7 @@ constexpr const char* kOptionKinds[] = {"open", "generate", "train", "prepare", 
 
 void LogNowhere(folio::LogLevel, std::string_view) {}
 
-// A program's standard error is its own.
+// The library does not write to the program's standard error.
 [[maybe_unused]] const bool silent = [] {
   folio::SetLogSink(LogNowhere);
   return true;
@@ -49,7 +49,7 @@ const char* KindName(folio_options::Kind kind) {
   return kOptionKinds[static_cast<size_t>(kind)];
 }
 
-// Every option of its kind that has one value.
+// All single-valued options of its kind.
 std::vector<folio::Field> AllFields(folio_options& options, folio::RunConfig& config) {
   std::vector<folio::Field> fields = options.Fields();
   if (options.kind == folio_options::Kind::kTrain) {
@@ -60,7 +60,7 @@ std::vector<folio::Field> AllFields(folio_options& options, folio::RunConfig& co
 
 using Kind = folio_options::Kind;
 
-// What may be set several times.
+// An option that may be set repeatedly.
 struct Repeated {
   Kind kind;
   std::string_view name, help;
@@ -70,7 +70,7 @@ constexpr Repeated kRepeated[] = {
     {Kind::kTokenizer, "special_token",
      "instead of <|endoftext|>; special tokens have ids in the order given"}};
 
-// Sets one of kRepeated; false for any other.
+// Sets an option of kRepeated; returns false for any other.
 bool SetRepeated(folio_options& options, std::string_view name, const std::string& value) {
   if (options.kind == Kind::kGenerate && name == "stop") {
     if (value.empty()) throw folio::UsageError("stop: the string is empty");
@@ -87,7 +87,7 @@ bool SetRepeated(folio_options& options, std::string_view name, const std::strin
 }
 
 void SetField(folio_options& options, const std::string& name, const std::string& value) {
-  folio::RunConfig config;  // only to look at a value
+  folio::RunConfig config;  // only to validate a value
   const std::vector<folio::Field> fields = AllFields(options, config);
   const auto found = std::ranges::find(fields, name, &folio::Field::key);
   if (found == fields.end()) {
@@ -221,15 +221,15 @@ void Tell(const folio_watch& watch, int64_t done, int64_t total) {
 
 namespace {
 
-// Whether there is memory at all of these addresses, as far as the system can tell quickly.
+// Returns true if all of these addresses are mapped, as far as the system can check quickly.
 bool IsMapped([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
 #ifdef __linux__
-  constexpr size_t kSmall = size_t{1} << 20;  // what is asked for all the time is not looked at
+  constexpr size_t kSmall = size_t{1} << 20;  // frequent small arguments are not checked
   if (bytes < kSmall) return true;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto from = reinterpret_cast<uintptr_t>(begin) / page * page;
   const auto to = reinterpret_cast<uintptr_t>(begin) + bytes;
-  // MS_ASYNC does nothing to memory, but fails where there is none.
+  // MS_ASYNC does not change memory, but fails if it is not mapped.
   return to > from &&
          (msync(reinterpret_cast<void*>(from), to - from, MS_ASYNC) == 0 || errno != ENOMEM);
 #else
@@ -319,7 +319,7 @@ folio_status folio_files_add(folio_files* files, const char* name, const void* b
     RequireArgument(files, "files");
     PathArgument(name, "name");
     RequireArray(bytes, size, 1, "bytes");
-    files->of.Add(name, {static_cast<const std::byte*>(bytes), size});
+    files->impl.Add(name, {static_cast<const std::byte*>(bytes), size});
   });
 }
 
@@ -330,7 +330,7 @@ folio_status folio_files_read(folio_files* files, const char* name, uint64_t siz
     RequireArgument(files, "files");
     PathArgument(name, "name");
     if (read == nullptr) throw folio::UsageError("read: NULL", "expected a function");
-    files->of.Add(name, size, [&](uint64_t offset, std::span<std::byte> to) {
+    files->impl.Add(name, size, [&](uint64_t offset, std::span<std::byte> to) {
       if (read(user, offset, to.data(), to.size()) == 0) return;
       throw folio::InputError(fmt::format("{}: cannot read", name),
                               fmt::format("its reader failed at {} bytes from offset {} of {}",
@@ -340,7 +340,7 @@ folio_status folio_files_read(folio_files* files, const char* name, uint64_t siz
 }
 
 const char* folio_files_path(const folio_files* files) {
-  return files == nullptr ? "" : files->of.path().c_str();
+  return files == nullptr ? "" : files->impl.path().c_str();
 }
 void folio_files_free(folio_files* files) {
   delete files;
@@ -376,8 +376,8 @@ void folio_set_log(int32_t level,
     folio::SetLogSink(LogNowhere);
     return;
   }
-  folio::SetLogSink([log, user](folio::LogLevel of, std::string_view text) {
-    log(user, static_cast<int32_t>(of), text.data(), text.size());
+  folio::SetLogSink([log, user](folio::LogLevel level, std::string_view text) {
+    log(user, static_cast<int32_t>(level), text.data(), text.size());
   });
 }
 
@@ -411,10 +411,10 @@ void folio_buffer_free(folio_buffer* buffer) {
   delete buffer;
 }
 
-folio_options* folio_options_new(const char* of) {
-  const auto kind = of == nullptr ? std::nullopt : KindNamed(of);
+folio_options* folio_options_new(const char* kind) {
+  const auto known = kind == nullptr ? std::nullopt : KindNamed(kind);
   try {
-    return kind ? new folio_options(*kind) : nullptr;
+    return known ? new folio_options(*known) : nullptr;
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -430,24 +430,24 @@ folio_status folio_options_set(folio_options* options, const char* name, const c
   });
 }
 
-folio_status folio_options_describe(const char* of, folio_buffer* json, folio_error** error) {
+folio_status folio_options_describe(const char* kind, folio_buffer* json, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(of, "of");
+    RequireArgument(kind, "kind");
     RequireArgument(json, "json");
-    const auto kind = KindNamed(of);
-    if (!kind) {
+    const auto known = KindNamed(kind);
+    if (!known) {
       throw folio::UsageError(
-          fmt::format("there are no options for '{}'", of),
+          fmt::format("there are no options for '{}'", kind),
           fmt::format("there are options for {}", fmt::join(kOptionKinds, ", ")));
     }
-    folio_options options(*kind);
+    folio_options options(*known);
     folio::RunConfig config;
     Json all = Json::array();
     for (const folio::Field& field : AllFields(options, config)) {
       all.push_back(DescriptionOf(field));
     }
     for (const Repeated& repeated : kRepeated) {
-      if (repeated.kind != *kind) continue;
+      if (repeated.kind != *known) continue;
       all.push_back({{"name", std::string(repeated.name)},
                      {"type", "texts"},
                      {"value", ""},

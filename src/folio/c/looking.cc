@@ -18,7 +18,7 @@ folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t c
     RequireArgument(logits, "logits");
     Watcher watcher(watch);
     logits->Set(
-        model->of->Logits(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
+        model->impl->Logits(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
   });
 }
 
@@ -30,7 +30,7 @@ folio_status folio_score(const folio_model* model, const int32_t* ids, size_t co
     RequireArgument(log_probabilities, "log_probabilities");
     Watcher watcher(watch);
     log_probabilities->Set(
-        model->of->Score(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
+        model->impl->Score(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
   });
 }
 
@@ -42,8 +42,8 @@ folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t co
     RequireArgument(pooling, "pooling");
     RequireArgument(embedding, "embedding");
     Watcher watcher(watch);
-    embedding->Set(model->of->Embed(TextIdsArgument(ids, count), folio::PoolingNamed(pooling),
-                                    watcher.stop(), watcher.on_read()));
+    embedding->Set(model->impl->Embed(TextIdsArgument(ids, count), folio::PoolingNamed(pooling),
+                                      watcher.stop(), watcher.on_read()));
   });
 }
 
@@ -53,7 +53,7 @@ folio_status folio_attention(const folio_model* model, const int32_t* ids, size_
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(weights, "weights");
-    weights->Set(model->of->Attention(TextIdsArgument(ids, count), layer, head));
+    weights->Set(model->impl->Attention(TextIdsArgument(ids, count), layer, head));
   });
 }
 
@@ -72,8 +72,8 @@ folio_status folio_trace(const folio_model* model, const int32_t* ids, size_t co
       throw folio::UsageError(fmt::format("there is no point '{}'", point),
                               fmt::format("expected one of {}", fmt::join(names, ", ")));
     }
-    rows->Set(model->of->Inside(TextIdsArgument(ids, count),
-                                static_cast<folio::TracePoint>(found - folio::kTracePoints.begin()),
-                                layer));
+    rows->Set(model->impl->Inside(
+        TextIdsArgument(ids, count),
+        static_cast<folio::TracePoint>(found - folio::kTracePoints.begin()), layer));
   });
 }

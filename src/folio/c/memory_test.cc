@@ -18,7 +18,7 @@ std::vector<float> LogitsOf(const folio_model* model, const Ids& ids) {
   return Numbers<float>(logits);
 }
 
-// Files are read in whatever pieces are asked for.
+// Files are read in pieces of any size.
 int GiveBytes(void* user, uint64_t offset, void* bytes, size_t count) {
   const std::string& all = *static_cast<const std::string*>(user);
   if (offset + count > all.size()) return 1;
@@ -51,7 +51,7 @@ TEST_F(CApi, OpensWhatIsInMemory) {
     of_directory = Open(path, fp32.get());
     of_file = Open(path + "/model.gguf", fp32.get());
 
-    // What is wrong is named as what is in files.
+    // Errors name the file, as for files on disk.
     EXPECT_TRUE(Contains(Fails(FOLIO_USAGE,
                                [&](folio_error** e) {
                                  return folio_files_add(files.get(), "model.gguf", "x", 1, e);
@@ -85,7 +85,7 @@ TEST_F(CApi, OpensWhatIsInMemory) {
                                }),
                          "nothing"));
   }
-  // The files are gone, and the models go on.
+  // The files are freed, and the models still work.
   EXPECT_EQ(LogitsOf(of_directory.get(), ids), LogitsOf(saved.get(), ids));
   EXPECT_EQ(LogitsOf(of_file.get(), ids), LogitsOf(saved.get(), ids));
 }

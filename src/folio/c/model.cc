@@ -82,8 +82,8 @@ folio_status folio_model_info(const folio_model* model, folio_buffer* json, foli
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(json, "json");
-    const folio::OpenedModel& opened = model->of->opened();
-    const folio::GptConfig& config = model->of->config();
+    const folio::OpenedModel& opened = model->impl->opened();
+    const folio::GptConfig& config = model->impl->config();
     json->Set(Json{{"config", folio::ConfigJson(config)},
                    {"parameters", folio::ModelSummary(config).parameters()},
                    {"dtype", folio::MatrixDtypeOf(*opened.weights)},
@@ -99,7 +99,7 @@ folio_status folio_model_tensor(const folio_model* model, const char* name, foli
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(name, "name");
-    const folio::GptWeights& weights = *model->of->opened().weights;
+    const folio::GptWeights& weights = *model->impl->opened().weights;
     const auto tensors = folio::TensorsByName(weights);
     const auto found = tensors.find(name);
     if (found == tensors.end()) {
@@ -117,22 +117,22 @@ folio_status folio_model_save(const folio_model* model, const char* path, const 
     PathArgument(path, "path");
     RequireArgument(format, "format");
     RequireArgument(dtype, "dtype");
-    model->of->Save(path, format, dtype);
+    model->impl->Save(path, format, dtype);
   });
 }
 
 int64_t folio_model_vocab_size(const folio_model* model) {
-  return model == nullptr ? 0 : model->of->config().vocab_size;
+  return model == nullptr ? 0 : model->impl->config().vocab_size;
 }
 int64_t folio_model_width(const folio_model* model) {
-  return model == nullptr ? 0 : model->of->config().n_embd;
+  return model == nullptr ? 0 : model->impl->config().n_embd;
 }
 int64_t folio_model_context(const folio_model* model) {
-  return model == nullptr ? 0 : model->of->config().n_positions;
+  return model == nullptr ? 0 : model->impl->config().n_positions;
 }
 
 const folio_tokenizer* folio_model_tokenizer(const folio_model* model) {
-  return model == nullptr || model->tokenizer.of == nullptr ? nullptr : &model->tokenizer;
+  return model == nullptr || model->tokenizer.impl == nullptr ? nullptr : &model->tokenizer;
 }
 
 folio_status folio_model_prompt(const folio_model* model, const char* text, size_t length,
@@ -140,7 +140,7 @@ folio_status folio_model_prompt(const folio_model* model, const char* text, size
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
-    ids->Set(model->of->Prompt(TextArgument(text, length)));
+    ids->Set(model->impl->Prompt(TextArgument(text, length)));
   });
 }
 
@@ -150,7 +150,7 @@ folio_status folio_model_chat(const folio_model* model, const char* const* roles
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
-    ids->Set(model->of->Chat({.messages = Messages(roles, texts, count)}));
+    ids->Set(model->impl->Chat({.messages = Messages(roles, texts, count)}));
   });
 }
 
@@ -160,7 +160,7 @@ folio_status folio_model_chat_json(const folio_model* model, const char* json, s
     RequireArgument(model, "model");
     RequireArgument(ids, "ids");
     const Json conversation = folio::ParseJson(TextArgument(json, length, "json"), "json");
-    ids->Set(model->of->Chat(folio::ReadChatConversation(conversation)));
+    ids->Set(model->impl->Chat(folio::ReadChatConversation(conversation)));
   });
 }
 

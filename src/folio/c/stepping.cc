@@ -18,7 +18,7 @@ using folio::RequireArgument;
 // Training on the caller's batches.
 struct folio_trainer {
   folio::RunSettings settings = {};
-  std::unique_ptr<folio::BatchTrainer> of = {};
+  std::unique_ptr<folio::BatchTrainer> impl = {};
 };
 
 folio_status folio_trainer_new(const folio_options* options, const folio_model* from,
@@ -28,8 +28,8 @@ folio_status folio_trainer_new(const folio_options* options, const folio_model* 
     const folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTrain);
     auto trainer = std::make_unique<folio_trainer>();
     folio::Apply(named, trainer->settings);
-    trainer->of = std::make_unique<folio::BatchTrainer>(trainer->settings,
-                                                        from == nullptr ? nullptr : from->of.get());
+    trainer->impl = std::make_unique<folio::BatchTrainer>(
+        trainer->settings, from == nullptr ? nullptr : from->impl.get());
     *out = trainer.release();
   });
 }
@@ -39,14 +39,15 @@ folio_status folio_trainer_info(const folio_trainer* trainer, folio_buffer* json
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     RequireArgument(json, "json");
-    const folio::BatchTrainer& of = *trainer->of;
-    json->Set(Json{{"step", of.step()},
-                   {"sequences", of.B() * trainer->settings.config.train.grad_accumulation},
-                   {"sequences_at_a_time", of.B()},
-                   {"context", of.T()},
-                   {"config", folio::ConfigJson(of.config())},
-                   {"tensors", folio::ParameterNames(of.weights().table())}}
-                  .dump());
+    const folio::BatchTrainer& trainer_impl = *trainer->impl;
+    json->Set(
+        Json{{"step", trainer_impl.step()},
+             {"sequences", trainer_impl.B() * trainer->settings.config.train.grad_accumulation},
+             {"sequences_at_a_time", trainer_impl.B()},
+             {"context", trainer_impl.T()},
+             {"config", folio::ConfigJson(trainer_impl.config())},
+             {"tensors", folio::ParameterNames(trainer_impl.weights().table())}}
+            .dump());
   });
 }
 
@@ -61,8 +62,8 @@ folio_status folio_trainer_step(folio_trainer* trainer, const int32_t* inputs,
                               "set size to sizeof(folio_step)");
     }
     const folio::StepMetrics made =
-        trainer->of->Step(IdsArgument(inputs, count, "inputs"),
-                          IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
+        trainer->impl->Step(IdsArgument(inputs, count, "inputs"),
+                            IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
     if (out == nullptr) return;
     *out = {.size = sizeof(folio_step),
             .step = made.step,
@@ -80,8 +81,8 @@ folio_status folio_trainer_evaluate(folio_trainer* trainer, const int32_t* input
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     RequireArgument(loss, "loss");
-    *loss = trainer->of->Evaluate(IdsArgument(inputs, count, "inputs"),
-                                  IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
+    *loss = trainer->impl->Evaluate(IdsArgument(inputs, count, "inputs"),
+                                    IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
   });
 }
 
@@ -90,8 +91,8 @@ folio_status folio_trainer_tensor(folio_trainer* trainer, const char* name, int3
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     RequireArgument(name, "name");
-    folio::SetTensor(out,
-                     gradient != 0 ? trainer->of->Gradient(name) : trainer->of->Parameter(name));
+    folio::SetTensor(
+        out, gradient != 0 ? trainer->impl->Gradient(name) : trainer->impl->Parameter(name));
   });
 }
 
@@ -100,7 +101,7 @@ folio_status folio_trainer_save(const folio_trainer* trainer, const char* direct
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     PathArgument(directory, "directory");
-    trainer->of->Save(directory, tokenizer == nullptr ? nullptr : tokenizer->of.get());
+    trainer->impl->Save(directory, tokenizer == nullptr ? nullptr : tokenizer->impl.get());
   });
 }
 
@@ -109,7 +110,7 @@ folio_status folio_trainer_resume(folio_trainer* trainer, const char* directory,
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     PathArgument(directory, "directory");
-    trainer->of->Resume(directory);
+    trainer->impl->Resume(directory);
   });
 }
 
@@ -118,7 +119,8 @@ folio_status folio_trainer_model(const folio_trainer* trainer, const folio_token
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
     RequireArgument(out, "out");
-    *out = folio::NewModel(trainer->of->Snapshot(tokenizer == nullptr ? nullptr : tokenizer->of));
+    *out =
+        folio::NewModel(trainer->impl->Snapshot(tokenizer == nullptr ? nullptr : tokenizer->impl));
   });
 }
 

@@ -29,19 +29,19 @@
 namespace folio {
 namespace {
 
-// A count of things that are not there. AddressSanitizer maps so much behind every allocation, and
-// would stop what RequireArray then cannot refuse.
+// A count of elements that do not exist. AddressSanitizer maps that much behind every allocation,
+// and would stop what RequireArray then cannot refuse.
 constexpr size_t kBeyond = size_t{1} << (kSanitized ? 61 : 31);
 
-// A value of an argument that is wrong in some way.
+// A wrong value of an argument.
 template <class T>
 struct Value {
   std::string way;
   T value;
-  std::string shown = {};  // how messages may show it, other than by the argument's name
+  std::string shown = {};  // how messages may show it, if not by the argument's name
 };
 
-// Texts lie in memory that goes on behind them: a length that is not theirs reads no other's.
+// Texts in larger memory: a wrong length reads no other text.
 const char* Padded(std::string text) {
   static auto* const kept = new std::vector<std::unique_ptr<std::string>>;
   text.resize(text.size() + 8192);
@@ -107,8 +107,7 @@ std::vector<Value<T>> Wrong() {
   }
 }
 
-// Ways of being wrong that are an error of every argument, unless the table says that they are
-// fine.
+// Ways of being wrong that are an error for every argument, unless the table allows them.
 bool IsAlwaysWrong(const std::string& way) {
   static const std::set<std::string> kWays = {
       "NULL",    "empty",   "long",    "deep",  "of NULL", "of empty", "of long",
@@ -124,7 +123,7 @@ std::map<std::string, std::vector<std::string>> DeclaredFunctions() {
   std::map<std::string, std::vector<std::string>> functions;
   const std::regex declaration(R"(FOLIO_API [^;(]*?(folio_\w+)\(([^;]*)\);)");
   for (std::sregex_iterator at(header.begin(), header.end(), declaration), end; at != end; ++at) {
-    // Of a callback the name is in its own parentheses, and what it takes is nobody's argument.
+    // A callback's name is in its own parentheses, and its parameters are no arguments.
     const std::string arguments =
         std::regex_replace((*at)[2].str(), std::regex(R"(\(\*(\w+)\)\([^)]*\))"), "$1");
     std::vector<std::string>& names = functions[(*at)[1]];
@@ -136,7 +135,7 @@ std::map<std::string, std::vector<std::string>> DeclaredFunctions() {
   return functions;
 }
 
-// What a function of the header is called with.
+// A function of the header with its arguments.
 struct Function {
   std::string name;
   std::function<void(const std::vector<std::string>& names)> call;  // with names of its arguments
@@ -144,9 +143,9 @@ struct Function {
 
 class CTable : public CApi {
  protected:
-  // A function with arguments that are right, made anew for each call; of those that return a
-  // status the last is a folio_error**. `fine` says which values are no mistake, "watch NULL", and
-  // which may be none.
+  // A function with right arguments, made anew for each call; if it returns a status the last one
+  // is a folio_error**. `fine` lists values that are allowed, "watch NULL", and arguments that may
+  // be missing.
   template <class R, class... A>
   Function Of(const char* name, R (*function)(A...),
               std::type_identity_t<std::function<std::tuple<A...>()>> right,
@@ -161,12 +160,12 @@ class CTable : public CApi {
             }};
   }
 
-  // An argument that is wrong, and what is expected of its call.
+  // A wrong argument, and the expected result of the call.
   struct Mistake {
     bool fine = false;                    // the call succeeds
     bool wrong = false;                   // it does not
     std::vector<std::string> names = {};  // one of these is in the message
-    bool no_error = false;                // nobody wants to hear of errors
+    bool no_error = false;                // error is NULL
   };
 
   // The calls in which argument i is wrong.
@@ -183,12 +182,12 @@ class CTable : public CApi {
       mistake.fine = mistake.no_error || fine.contains(way);
       mistake.wrong = !mistake.fine && !fine.contains(way + "?") && IsAlwaysWrong(wrong.way);
       if (!wrong.shown.empty()) mistake.names.push_back(wrong.shown);
-      // Arrays stand before their counts, which are named by them.
+      // Arrays come before their counts, which are named after them.
       if constexpr (std::is_same_v<T, size_t> || std::is_same_v<T, const size_t*>) {
         for (size_t k = 1; k <= std::min<size_t>(i, 2); ++k) mistake.names.push_back(names[i - k]);
       }
       std::tuple<A...> arguments;
-      if (sizeof...(A) > 1) arguments = right();  // else it would be one that nobody frees
+      if (sizeof...(A) > 1) arguments = right();  // else nobody would free it
       std::get<i>(arguments) = wrong.value;
       Call(function, std::move(arguments), mistake);
     }
@@ -222,7 +221,7 @@ class CTable : public CApi {
     FreeResults();
   }
 
-  // Of the last call.
+  // Frees the results of the last call.
   void FreeResults() {
     folio_tokenizer_free(std::exchange(tokenizer_out_, nullptr));
     folio_model_free(std::exchange(model_out_, nullptr));
@@ -253,7 +252,7 @@ class CTable : public CApi {
     batch_.reset(std::exchange(batch_out_, nullptr));
   }
 
-  // A name where nothing is, each time another.
+  // A name where nothing exists, a new one each time.
   const char* Fresh() { return Padded(At("made" + std::to_string(made_++)).string()); }
   const folio_tokenizer* tokenizer() { return folio_model_tokenizer(model_.get()); }
 
@@ -301,7 +300,7 @@ class CTable : public CApi {
   folio_trainer* trainer_out_ = nullptr;
 };
 
-// Of a file of five bytes.
+// Reads a file of five bytes.
 int ReadFive(void*, uint64_t offset, void* bytes, size_t count) {
   if (offset + count > 5) return 1;
   std::memset(bytes, 0, count);

@@ -16,19 +16,19 @@
 
 namespace folio {
 
-// What tests of folio.h have in common.
+// Common parts of the tests of folio.h.
 
 struct Freed {
-  void operator()(folio_error* of) const { folio_error_free(of); }
-  void operator()(folio_buffer* of) const { folio_buffer_free(of); }
-  void operator()(folio_options* of) const { folio_options_free(of); }
-  void operator()(folio_cancel* of) const { folio_cancel_free(of); }
-  void operator()(folio_tokenizer* of) const { folio_tokenizer_free(of); }
-  void operator()(folio_model* of) const { folio_model_free(of); }
-  void operator()(folio_batch* of) const { folio_batch_free(of); }
-  void operator()(folio_train* of) const { folio_train_free(of); }
-  void operator()(folio_trainer* of) const { folio_trainer_free(of); }
-  void operator()(folio_files* of) const { folio_files_free(of); }
+  void operator()(folio_error* handle) const { folio_error_free(handle); }
+  void operator()(folio_buffer* handle) const { folio_buffer_free(handle); }
+  void operator()(folio_options* handle) const { folio_options_free(handle); }
+  void operator()(folio_cancel* handle) const { folio_cancel_free(handle); }
+  void operator()(folio_tokenizer* handle) const { folio_tokenizer_free(handle); }
+  void operator()(folio_model* handle) const { folio_model_free(handle); }
+  void operator()(folio_batch* handle) const { folio_batch_free(handle); }
+  void operator()(folio_train* handle) const { folio_train_free(handle); }
+  void operator()(folio_trainer* handle) const { folio_trainer_free(handle); }
+  void operator()(folio_files* handle) const { folio_files_free(handle); }
 };
 template <class T>
 using Handle = std::unique_ptr<T, Freed>;
@@ -36,12 +36,12 @@ using Ids = std::vector<int32_t>;
 
 template <class T>
 T Sized() {
-  T of{};
-  of.size = sizeof(T);
-  return of;
+  T made{};
+  made.size = sizeof(T);
+  return made;
 }
 
-// Fails the test where a call fails, and says why.
+// Fails the test with the error if a call fails.
 inline void Check(folio_status status, folio_error* error) {
   const Handle<folio_error> owned(error);
   ASSERT_EQ(status, FOLIO_OK) << folio_error_message(error) << ": " << folio_error_cause(error);
@@ -79,8 +79,8 @@ inline Handle<folio_buffer> NewBuffer() {
 }
 
 inline Handle<folio_options> Options(
-    const char* of, const std::vector<std::pair<std::string, std::string>>& values) {
-  Handle<folio_options> options(folio_options_new(of));
+    const char* kind, const std::vector<std::pair<std::string, std::string>>& values) {
+  Handle<folio_options> options(folio_options_new(kind));
   for (const auto& one : values) {
     Do([&](folio_error** e) {
       return folio_options_set(options.get(), one.first.c_str(), one.second.c_str(), e);
@@ -123,7 +123,7 @@ inline folio_watch Watching(const folio_cancel* cancel) {
   return watch;
 }
 
-// Trains a model of a second in a directory, which stays for all tests.
+// Trains a model for a second in a directory, which stays for all tests.
 class CApi : public InTemporaryDirectory {
  protected:
   void SetUp() override {

@@ -34,7 +34,7 @@ folio::SpecialRule RuleOf(int32_t special) {
   }
 }
 
-// Bytes of texts between two looks at a request to stop.
+// Bytes of texts between two checks for a request to stop.
 constexpr int64_t kPiece = int64_t{32} << 20;
 
 }  // namespace
@@ -60,8 +60,8 @@ folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char
     const auto hear = [&](size_t done) { return watcher.Hear(static_cast<int64_t>(done), total); };
     std::vector<int32_t> found = ids->TakeIds();
     if (special != FOLIO_SPECIAL_ORDINARY) {
-      found = tokenizer->of->Encode(all, "text", rule);
-    } else if (!EncodeParallel(*tokenizer->of, all, "text", found, hear)) {
+      found = tokenizer->impl->Encode(all, "text", rule);
+    } else if (!EncodeParallel(*tokenizer->impl, all, "text", found, hear)) {
       throw folio::CallStopped{};
     }
     ids->SetIds(std::move(found));
@@ -93,7 +93,7 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
       for (; last < count && bytes < kPiece; ++last) bytes += ssize(views[last]);
       done += bytes;
       const auto some = std::span(views).subspan(first, last - first);
-      for (const std::vector<int32_t>& one : EncodeBatch(*tokenizer->of, some)) {
+      for (const std::vector<int32_t>& one : EncodeBatch(*tokenizer->impl, some)) {
         begins.push_back(begins.back() + ssize(one));
         all.insert(all.end(), one.begin(), one.end());
       }
@@ -108,7 +108,7 @@ folio_status folio_tokenizer_decode(const folio_tokenizer* tokenizer, const int3
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(bytes, "bytes");
-    bytes->Set(tokenizer->of->Decode(IdsArgument(ids, count)));
+    bytes->Set(tokenizer->impl->Decode(IdsArgument(ids, count)));
   });
 }
 
@@ -118,7 +118,7 @@ folio_status folio_tokenizer_token(const folio_tokenizer* tokenizer, int32_t id,
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(bytes, "bytes");
     RequireArgument(length, "length");
-    const std::string_view token = tokenizer->of->TokenBytes(id);
+    const std::string_view token = tokenizer->impl->TokenBytes(id);
     *bytes = token.data();
     *length = token.size();
   });
@@ -129,16 +129,16 @@ folio_status folio_tokenizer_info(const folio_tokenizer* tokenizer, folio_buffer
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
     RequireArgument(json, "json");
-    const folio::Tokenizer& of = *tokenizer->of;
+    const folio::Tokenizer& shown = *tokenizer->impl;
     Json specials = Json::array();
-    for (const folio::SpecialToken& token : of.special_tokens()) {
+    for (const folio::SpecialToken& token : shown.special_tokens()) {
       specials.push_back({{"text", token.text}, {"id", token.id}});
     }
-    json->Set(Json{{"kind", of.kind()},
-                   {"vocab_size", of.vocab_size()},
-                   {"end_of_text", of.end_of_text()},
+    json->Set(Json{{"kind", shown.kind()},
+                   {"vocab_size", shown.vocab_size()},
+                   {"end_of_text", shown.end_of_text()},
                    {"special_tokens", std::move(specials)},
-                   {"hash", of.hash()}}
+                   {"hash", shown.hash()}}
                   .dump());
   });
 }
@@ -148,7 +148,7 @@ folio_status folio_tokenizer_save(const folio_tokenizer* tokenizer, const char* 
   return Guarded(error, [&] {
     RequireArgument(tokenizer, "tokenizer");
     PathArgument(directory, "directory");
-    tokenizer->of->Save(directory);
+    tokenizer->impl->Save(directory);
   });
 }
 
@@ -159,12 +159,12 @@ folio_status folio_tokenizer_train(const char* const* texts, size_t count, const
     PathArgument(directory, "directory");
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTokenizer);
-    folio::TrainTokenizerOptions& of = named.tokenizer;
-    of.files = folio::FindTextFiles(folio::TextsArgument(texts, count), of.texts).files;
-    of.out = directory;
-    of.trainer.pattern = *folio::FindSplitPattern(named.pattern);
+    folio::TrainTokenizerOptions& train = named.tokenizer;
+    train.files = folio::FindTextFiles(folio::TextsArgument(texts, count), train.texts).files;
+    train.out = directory;
+    train.trainer.pattern = *folio::FindSplitPattern(named.pattern);
     const auto tell = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
-    folio::TrainTokenizer(of, {.counting = tell, .merging = tell});
+    folio::TrainTokenizer(train, {.counting = tell, .merging = tell});
   });
 }
 

@@ -83,11 +83,11 @@ TEST_F(CApi, TrainingTellsStopsAndGoesOnAsIfItHadNot) {
 TEST_F(CApi, TrainingThatIsPolledDropsItsStep) {
   Told told;
   folio_watch watch = told.Watch();
-  // Asked several times within a step; it stops within the fifth.
+  // Called several times within a step; it stops within the fifth.
   watch.poll = [](void* user) {
-    auto& of = *static_cast<Told*>(user);
-    if (of.steps == 4) ++of.progress;
-    return of.progress > 3 ? 1 : 0;
+    auto& told = *static_cast<Told*>(user);
+    if (told.steps == 4) ++told.progress;
+    return told.progress > 3 ? 1 : 0;
   };
   watch.progress = nullptr;
   const auto json = NewBuffer();
@@ -98,7 +98,7 @@ TEST_F(CApi, TrainingThatIsPolledDropsItsStep) {
   EXPECT_EQ(told.progress, 4);
   EXPECT_EQ(nlohmann::json::parse(TextIn(json))["step"], 4);
   EXPECT_EQ(nlohmann::json::parse(TextIn(json))["stopped"], true);
-  // A caller of before has no such member.
+  // A caller of an older version has no such member.
   watch.size = offsetof(folio_watch, poll);
   const Handle<folio_train> other = Prepare(At("text.txt"), At("other"), options.get(), nullptr);
   Do([&](folio_error** e) { return folio_train_run(other.get(), &watch, json.get(), e); });
@@ -145,7 +145,7 @@ TEST_F(CApi, PreparingThatIsStoppedLeavesNothing) {
   EXPECT_EQ(train, nullptr);
 }
 
-// Whatever is asked in whatever order is answered or refused.
+// Calls in any order succeed or are refused.
 
 TEST_F(CApi, ATokenizerAndADataSetAreMade) {
   const std::string text = At("text.txt").string(), tokenizer = At("bpe").string(),
@@ -160,17 +160,17 @@ TEST_F(CApi, ATokenizerAndADataSetAreMade) {
     return folio_tokenizer_train(texts, 1, tokenizer.c_str(), bpe.get(), &watch, e);
   });
   EXPECT_GT(calls, 0);
-  const auto of = Options("prepare", {{"tokenizer", tokenizer}, {"val_fraction", "0.2"}});
+  const auto prepare = Options("prepare", {{"tokenizer", tokenizer}, {"val_fraction", "0.2"}});
   watch.progress = [](void*, int64_t, int64_t) { return 1; };
   EXPECT_TRUE(Contains(Fails(FOLIO_CANCELLED,
                              [&](folio_error** e) {
-                               return folio_data_prepare(texts, 1, data.c_str(), of.get(), &watch,
-                                                         e);
+                               return folio_data_prepare(texts, 1, data.c_str(), prepare.get(),
+                                                         &watch, e);
                              }),
                        "stopped"));
   EXPECT_FALSE(std::filesystem::exists(data));
   Do([&](folio_error** e) {
-    return folio_data_prepare(texts, 1, data.c_str(), of.get(), nullptr, e);
+    return folio_data_prepare(texts, 1, data.c_str(), prepare.get(), nullptr, e);
   });
   EXPECT_TRUE(std::filesystem::exists(At("data") / "val.bin"));
   folio_tokenizer* made = nullptr;
@@ -213,7 +213,7 @@ TEST_F(CApi, TrainsStepByStep) {
   });
   EXPECT_LT(loss, last.loss);
 
-  // The norm of the gradient is that of its parts.
+  // The norm of the gradient equals that of its parts.
   const auto json = NewBuffer();
   Do([&](folio_error** e) { return folio_trainer_info(trainer.get(), json.get(), e); });
   double sum = 0;
@@ -228,7 +228,7 @@ TEST_F(CApi, TrainsStepByStep) {
   }
   EXPECT_NEAR(std::sqrt(sum), last.gradient_norm, 1e-5 * last.gradient_norm);
 
-  // What is saved is a model, and so is the copy.
+  // The saved directory is a model, and so is the copy.
   Do([&](folio_error** e) {
     return folio_trainer_save(trainer.get(), At("saved").string().c_str(), nullptr, e);
   });

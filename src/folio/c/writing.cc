@@ -54,8 +54,8 @@ folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     folio::Watcher watcher(watch);
-    const folio::GeneratedText written = model->of->Write(
-        folio::TextIdsArgument(ids, count), GenerateArgument(model->of->opened(), options),
+    const folio::GeneratedText written = model->impl->Write(
+        folio::TextIdsArgument(ids, count), GenerateArgument(model->impl->opened(), options),
         Shown(text, user), watcher.stop(), watcher.on_read());
     if (whole != nullptr) whole->Set(written.text);
     if (end != nullptr) *end = static_cast<int32_t>(written.reason);
@@ -67,7 +67,7 @@ folio_status folio_batch_new(const folio_model* model, int32_t texts, folio_batc
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     RequireArgument(out, "out");
-    *out = new folio_batch{model->of, folio::Model::Texts(model->of, texts)};
+    *out = new folio_batch{model->impl, folio::Model::Texts(model->impl, texts)};
   });
 }
 
@@ -77,12 +77,12 @@ folio_status folio_batch_add(folio_batch* batch, const int32_t* ids, size_t coun
                              folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(batch, "batch");
-    const uint64_t of = batch->texts.Add(
+    const uint64_t number = batch->texts.Add(
         folio::TextIdsArgument(ids, count), GenerateArgument(batch->model->opened(), options),
         Shown(text, user), [ended, user](const folio::GeneratedText& written) {
           if (ended != nullptr) ended(user, static_cast<int32_t>(written.reason));
         });
-    if (id != nullptr) *id = of;
+    if (id != nullptr) *id = number;
   });
 }
 

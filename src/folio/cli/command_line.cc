@@ -25,8 +25,8 @@ std::vector<std::string> ShownChoices(const Field& field) {
   return field.choices.empty() ? field.suggestions : field.choices;
 }
 
-// ",--learning-rate" for a field train.learning_rate with the flag --lr. A key of one word says too
-// little without its section and is no flag.
+// ",--learning-rate" for a field train.learning_rate with the flag --lr. A key of one word is too
+// vague without its section, and gets no flag.
 std::string KeyAlias(const Field& field) {
   std::string name = field.key.substr(field.key.find('.') + 1);
   if (name.find('_') == std::string::npos) return "";
@@ -34,14 +34,14 @@ std::string KeyAlias(const Field& field) {
   return "--" + name == field.flag ? "" : ",--" + name;
 }
 
-// Sets the field to what was given last; errors are those of the flag `name`.
+// Sets the field to the last value given; errors name the flag `name`.
 std::function<void(const std::vector<std::string>&)> Setter(Field field, const std::string& name) {
   field.key = name;
   return
       [field](const std::vector<std::string>& given) { SetField(field, given.back(), field.key); };
 }
 
-// The key that "--n-layer" would set if it were a flag: "model.n_layer". Or "".
+// The key that "--n-layer" would set if it were a flag: "model.n_layer". Else "".
 std::string SettingNamed(const Settings& settings, const std::string& flag) {
   std::string name = flag.substr(std::min<size_t>(2, flag.size()));
   std::ranges::replace(name, '-', '_');
@@ -60,7 +60,7 @@ bool IsSetting(const std::string& argument) {
          0 < dot && dot < equals && argument.find_first_of("/ ") > equals;
 }
 
-// Negative numbers are none.
+// Negative numbers do not.
 bool LooksLikeFlag(const std::string& word) {
   return word.size() > 1 && word[0] == '-' &&
          std::isdigit(static_cast<unsigned char>(word[1])) == 0;
@@ -70,7 +70,7 @@ bool TakesValue(const Flag& flag) {
   return !flag.placeholder.empty();
 }
 
-// The value of a switch that was given as `name`, with `value` behind it or "".
+// The value of a switch given as `name`, with `value` behind it or "".
 std::string SwitchValue(const Flag& flag, const std::string& name, const std::string& value) {
   const bool opposite = WithDashes(name) == flag.opposite;
   if (value.empty() || value == "true") return opposite ? "false" : "true";
@@ -192,15 +192,15 @@ Flag* Flags::Find(const std::string& name) {
   return found == flags_.end() ? nullptr : &*found;
 }
 
-// The flags as they should have been written where `extras` are arguments that nothing takes:
-// "--data a.txt". "" where no flag is meant by such.
+// The flags that were probably meant by `extras`, arguments that nothing takes: "--data a.txt". ""
+// if no flag fits.
 std::string Flags::Meant(const std::vector<std::string>& extras) const {
   const auto flag =
       std::ranges::find_if(flags_, [](const Flag& one) { return one.meant.has_value(); });
   if (flag == flags_.end()) return "";
   std::vector<std::string> words = extras;
   if (!flag->meant->empty()) {
-    // One value of several words begins with what the flag, or a positional, has taken of them.
+    // One value of several words begins with the words that the flag, or a positional, has taken.
     words = flag->given;
     for (const Flag& other : flags_) {
       const bool mistaken = other.stood && other.fits != nullptr && !other.fits(other.given[0]);
@@ -298,7 +298,7 @@ void CommandLine::FollowFlag(Place& place, const std::string& word) const {
     place.more_settings = flag->name == kSetFlag;
   } else if (name.starts_with("--") || (flag != nullptr && name.size() > 2) ||
              IsForeignShortFlag(name)) {
-    // A long name behind one dash would be read as short ones: "-model" as "-m odel".
+    // A long name after one dash would be read as short flags: "-model" as "-m odel".
     place.unknown.push_back(name);
   } else {
     FollowShortFlags(place, word);
@@ -348,7 +348,7 @@ Place CommandLine::Parse(const std::vector<std::string>& arguments) {
   bool unknown_command = false;
   for (const std::string& argument : arguments) {
     Follow(place, argument);
-    // Of what stands before an unknown command a flag is the mistake, of what follows it none is.
+    // Before an unknown command a flag is the mistake; behind it the command is.
     unknown_command = unknown_command || (place.command == nullptr && place.unknown.empty() &&
                                           !place.positionals.empty());
   }
@@ -396,7 +396,7 @@ void CommandLine::ThrowUnknownFlag(const std::string& given, const Place& place)
   if (place.command != nullptr) add(place.command->flags());
   add(*global_flags_);
   const std::string spelling = WithDashes(given);
-  // Short names are all near each other, so that none is suggested.
+  // Short names are all similar, so none is suggested.
   const std::string nearest = given.starts_with("--") ? Nearest(spelling, names) : "";
   const Settings* const settings = place.command ? place.command->flags().settings() : nullptr;
   const std::string key = settings ? SettingNamed(*settings, spelling) : "";
@@ -412,13 +412,13 @@ std::string CommandLine::CommandAbout(const std::string& name) const {
   const std::string group = space == std::string::npos ? "" : name.substr(0, space + 1);
   std::string word = name.substr(group.size());
   if (word.ends_with('s')) word.pop_back();
-  constexpr size_t kShortest = 4;  // shorter ones are part of many
+  constexpr size_t kShortest = 4;  // shorter words are part of many
   std::string about;
   for (const CommandEntry& entry : commands_) {
     if (entry.info.group.empty() || !entry.info.name.starts_with(group)) continue;
     for (const std::string& said : Split(entry.info.summary, ' ')) {
       if (word.size() < kShortest || (said != word && said != word + "s")) continue;
-      if (!about.empty() && about != entry.info.name) return "";  // of several none is meant
+      if (!about.empty() && about != entry.info.name) return "";  // ambiguous
       about = entry.info.name;
     }
   }
@@ -448,7 +448,7 @@ void CommandLine::ThrowUnknownCommand(const std::string& name) const {
     if (first != entry.info.name) names.push_back(first);
   }
   std::string nearest = Nearest(name, names);
-  // A short word is near every other, so that none is suggested.
+  // A short word is similar to every other, so none is suggested.
   if (std::cmp_greater_equal(2 * EditDistance(name, nearest), name.size())) nearest.clear();
   if (nearest.empty()) nearest = CommandAbout(name);
   if (!nearest.empty()) {

@@ -14,43 +14,43 @@
 
 namespace folio {
 
-// The shape says how a flag or positional is shown, and whether it must be there.
+// How a flag or positional is shown, and whether it is required.
 struct FlagShape {
   std::string placeholder = {};  // "DIR"; the field's type if empty
   bool required = false;
-  std::vector<std::string> suggestions = {};  // for completion, where any text is allowed
-  // The name under which the value may also stand without the flag, as the first of the arguments
-  // that no positional declared before it takes: "MODEL". "" where it may not.
+  std::vector<std::string> suggestions = {};  // for completion, if any text is allowed
+  // The value may also be given without the flag, under this name ("MODEL"), as the first argument
+  // that no earlier declared positional takes. "" if it may not.
   std::string position = {};
-  // Returns whether a word can be such a value; for guesses alone. Null where any can.
+  // Returns true if a word can be such a value; only for guesses. Null if any word can.
   bool (*fits)(const std::string& word) = nullptr;
-  // Arguments without a flag may mean one that the command does not take: this text joins
-  // several of them to one value, or "" if each is a value.
+  // Arguments without a flag may be meant for this one: this text joins several of them to one
+  // value, or is "" if each is a value.
   std::optional<std::string> meant = {};
 };
 
-// One declared flag or positional, for help, completion and for taking its value.
+// One declared flag or positional.
 struct Flag {
   std::string name;                  // "--out", or "FILE" for a positional
   std::string short_name;            // "-o" or ""
   std::vector<std::string> aliases;  // other long names
-  std::string opposite;              // "--no-out" of a switch, or ""
+  std::string opposite;              // "--no-out" for a switch, or ""
   std::string group;                 // heading in the full help, "" for the command's own
   std::string placeholder;           // "" for a switch
   std::string help;
-  std::string initial;  // the value without the flag, "" if none or if the settings decide
-  std::vector<std::string> choices;  // all that is allowed, or some of it; for help and completion
+  std::string initial;  // the value without the flag, "" if there is none or the settings decide
+  std::vector<std::string> choices;  // all allowed values, or some; for help and completion
   bool positional = false;
   bool optional = false;  // its value may be left out
   bool many = false;      // takes all remaining positionals
   bool required = false;
   bool setting = false;                   // shorthand for a configuration key
-  std::optional<std::string> meant = {};  // as FlagShape has it
-  std::string position;                   // likewise
+  std::optional<std::string> meant = {};  // as in FlagShape
+  std::string position;                   // as in FlagShape
   bool (*fits)(const std::string& word) = nullptr;
   std::vector<std::string> given;  // its values on the command line, in order
-  bool stood = false;              // at its position, without the flag
-  // Takes what was given; called only if anything was.
+  bool stood = false;              // given at its position, without the flag
+  // Takes the given values; called only if there are any.
   std::function<void(const std::vector<std::string>& given)> take;
 };
 
@@ -58,21 +58,21 @@ struct Flag {
 // "_" is accepted for "-". Targets must outlive the object; they are written by Take.
 class Flags {
  public:
-  // Heading for the flags that follow.
+  // Sets the heading of the following flags.
   void Group(std::string title) { group_ = std::move(title); }
 
   // One value, named field.flag or else "--" + field.key. A bool becomes a switch "--x" with the
-  // opposite "--no-x" unless it is given as `--x=false`. Type, range and choices are checked as
-  // SetField does; help shows them and the value the target has now.
+  // opposite "--no-x", also accepted as `--x=false`. Type, range and choices are checked like by
+  // SetField; help shows them and the target's current value.
   void Value(Field field, const FlagShape& shape = {});
   // A switch that sets *target.
   void Switch(const std::string& names, bool* target, const std::string& help);
-  // A switch that a word may follow: *target becomes that, one of `words`, or "yes" without one.
+  // A switch that a word may follow: *target becomes that word, one of `words`, else "yes".
   void SwitchOr(const std::string& names, std::string* target, const std::string& help,
                 const std::vector<std::string>& words);
-  // Sets *target to how often the switch was given.
+  // Sets *target to the number of times the switch was given.
   void Count(const std::string& names, int64_t* target, const std::string& help);
-  // May be given again and again.
+  // May be given repeatedly.
   void List(const std::string& names, std::vector<std::string>* target, const std::string& help,
             const FlagShape& shape);
   // One positional, shown as field.key ("DIR").
@@ -80,20 +80,19 @@ class Flags {
   // All remaining positionals; at least one if shape.required.
   void Positionals(const std::string& name, std::vector<std::string>* target,
                    const std::string& help, const FlagShape& shape = {});
-  // The fields of `settings` that have a flag of their own and whose section is among `sections`.
-  // A key of several words is a name of its flag too: --learning-rate for --lr.
+  // The fields of `settings` that have a flag of their own and whose section is among `sections`. A
+  // key of several words names its flag too: --learning-rate for --lr.
   void Settings(folio::Settings* settings, const std::vector<std::string>& sections);
 
   const std::vector<Flag>& list() const { return flags_; }
-  // The settings that Settings was called with, or nullptr.
+  // The argument of Settings, or nullptr.
   const folio::Settings* settings() const { return settings_; }
 
   // The flag with that name, "-o", "--out" or an alias, or nullptr.
   Flag* Find(const std::string& name);
 
-  // Writes all given values to their targets, `positionals` among them. Throws a kUsage Error if
-  // a value is wrong, a required flag is missing or nothing takes an argument; `command` is named
-  // then.
+  // Writes all given values to their targets, including `positionals`. Throws a kUsage Error that
+  // names `command` if a value is wrong, a required flag is missing or nothing takes an argument.
   void Take(const std::string& command, const std::vector<std::string>& positionals);
 
  private:
@@ -106,7 +105,7 @@ class Flags {
   const folio::Settings* settings_ = nullptr;
 };
 
-// The name of a flag with "-" for "_", as it is listed.
+// The listed name of a flag, with "-" for "_".
 std::string WithDashes(std::string name);
 
 // Throws a kUsage Error that names the two flags, if both were given.
@@ -114,7 +113,7 @@ void RefuseTogether(bool both, const std::string& one, const std::string& other)
 
 class CommandLine;
 
-// The entry of a command in help.
+// A command's entry in help.
 struct CommandInfo {
   std::string name;                        // "train", or "data prepare"
   std::string summary;                     // one line, no full stop
@@ -123,7 +122,7 @@ struct CommandInfo {
   std::vector<std::string> examples = {};  // whole command lines
 };
 
-// A command runs in a context of console and settings.
+// The environment of a command.
 struct Context {
   Console& console;
   const ConfigSources& sources;     // for Settings::ReadSources
@@ -131,13 +130,13 @@ struct Context {
   const CommandLine& command_line;  // for help and completion
 };
 
-// One subcommand: declares its flags as members, then runs with them. Made once for each process.
+// One subcommand: declares its flags as members, then runs with them. Created once per process.
 class Command {
  public:
   virtual ~Command() = default;
   virtual CommandInfo info() const = 0;
   virtual void AddFlags(Flags& flags) = 0;
-  // Returns the exit status; the world's mistakes are thrown as Error.
+  // Returns the exit status; mistakes of users and the system are thrown as Error.
   virtual int Run(const Context& context) = 0;
 };
 
@@ -166,7 +165,7 @@ struct GlobalFlags {
   std::vector<std::string> sets;
 };
 
-// A command with its flags, which are made when somebody looks at them: most are of no call.
+// A command with its flags, which are created on demand: most are not used in a process.
 struct CommandEntry {
   explicit CommandEntry(std::unique_ptr<Command> one)
       : command(std::move(one)), info(command->info()) {}
@@ -182,16 +181,16 @@ struct CommandEntry {
   mutable std::unique_ptr<Flags> flags_;
 };
 
-// The place to which the words of a command line have led.
+// The state after the words of a command line so far.
 struct Place {
   const CommandEntry* command = nullptr;
-  std::string named;                     // the words of a command's name so far: "data"
-  Flag* open = nullptr;                  // the flag whose value is due
-  bool just_named = false;               // the last word was of its name
-  bool more_settings = false;            // after a value of --set, others may follow
+  std::string named;                     // the words of the command's name so far: "data"
+  Flag* open = nullptr;                  // the flag that expects its value
+  bool just_named = false;               // the last word was part of its name
+  bool more_settings = false;            // after a value of --set, more values may follow
   bool only_positionals = false;         // after "--"
-  std::vector<std::string> positionals;  // words that are no flags; without a command the wrong one
-  std::vector<std::string> unknown;      // flags that there are not, without their values
+  std::vector<std::string> positionals;  // words that are no flags, or the unknown command
+  std::vector<std::string> unknown;      // unknown flags, without their values
 };
 
 // The whole command line of folio: the tree of commands and the global flags.
@@ -204,21 +203,21 @@ class CommandLine {
   const GlobalFlags& globals() const { return globals_; }
 
   // Finds the command and takes the global flags; Flags::Take takes the command's own, with the
-  // positionals of the place. `arguments` leave the program's name out. Throws a kUsage Error for
-  // unknown commands and flags, unless help is asked for.
+  // positionals of the result. `arguments` exclude the program's name. Throws a kUsage Error for
+  // unknown commands and flags, unless help is requested.
   Place Parse(const std::vector<std::string>& arguments);
-  // Goes on from `place` by one word, and keeps what it gives to a flag there.
+  // Advances `place` by one word; values go into the flag there.
   void Follow(Place& place, const std::string& word) const;
-  // The flag of the command at `place`, or the global one, with that name, or nullptr.
+  // The flag with that name of the command at `place`, or the global one, or nullptr.
   Flag* FindFlag(const Place& place, const std::string& name) const;
 
   // nullptr if there is none.
   const CommandEntry* Find(const std::string& name) const;
-  // Returns whether commands begin with the word `group` ("data").
+  // Returns true if commands begin with the word `group` ("data").
   bool HasGroup(const std::string& group) const;
   // The words that may follow "" or "data " in names of commands, each once.
   std::vector<std::string> WordsAfter(const std::string& group) const;
-  // Throws a kUsage Error that names the nearest command, or all that there are.
+  // Throws a kUsage Error that names the nearest command, or all of them.
   [[noreturn]] void ThrowUnknownCommand(const std::string& name) const;
 
  private:
@@ -233,12 +232,12 @@ class CommandLine {
   std::vector<CommandEntry> commands_;
 };
 
-// What help says of a command or group of commands ("data"), or with "" of folio itself. -h: a few
-// lines. --help (`full`): all flags, settings, defaults, examples. Throws as ThrowUnknownCommand.
+// The help for a command or group of commands ("data"), or with "" for folio itself. -h: a few
+// lines. --help (`full`): all flags, settings, defaults, examples. Throws like ThrowUnknownCommand.
 std::string Help(const CommandLine& line, const std::string& name, bool full,
                  const Terminal& terminal);
 
-// The page of `man` for a command, or for folio as a whole: what its full help says.
+// The man page of a command, or of folio as a whole: the contents of its full help.
 struct ManPage {
   std::string file;  // "folio-train.1"
   std::string text;  // roff, with the macros of man(7)
@@ -250,13 +249,12 @@ struct Completion {
   std::string help;
 };
 
-// Returns all that may stand in place of the last of `words` (the command line after "folio", the
-// last word being typed, perhaps ""): commands, flags, the choices of the flag before it or before
-// its "=", and the settings and their choices for --set. Empty where a file name or free text is
-// due.
+// Returns all completions for the last of `words` (the command line after "folio", the last word
+// being typed, perhaps ""): commands, flags, the choices of the flag before it or before its "=",
+// and the settings and their choices for --set. Empty if a file name or free text is expected.
 std::vector<Completion> Complete(const CommandLine& line, const std::vector<std::string>& words);
 
-// The script to be sourced by "bash", "zsh" or "fish"; it calls `folio __complete`.
+// The script for "bash", "zsh" or "fish" to source; it calls `folio __complete`.
 std::string CompletionScript(const std::string& shell);
 
 }  // namespace folio

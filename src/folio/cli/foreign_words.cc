@@ -16,14 +16,14 @@
 namespace folio {
 namespace {
 
-// A row of the table of commands. It counts where folio has the command that it leads to.
+// A row of the table of commands. It applies if folio has the command that it leads to.
 struct ForeignCommand {
-  std::string_view words;    // with spaces between them
-  std::string_view command;  // of folio
+  std::string_view words;    // separated by spaces
+  std::string_view command;  // folio's command
   std::string_view help;
 };
 
-// Of rows with one word the first that counts answers.
+// Among rows with the same word the first that applies is used.
 constexpr ForeignCommand kCommands[] = {
     {"run start launch", "chat",
      "folio chat MODEL chats with a model, folio generate MODEL continues a text"},
@@ -91,11 +91,11 @@ constexpr ForeignCommand kCommands[] = {
 };
 
 // A row of the table of flags. `leads_to` is a flag ("--max-tokens") or a setting ("model.n_embd")
-// of folio, and the row counts where the command has it; or it is "" and the row counts everywhere.
+// of folio, and the row applies if the command has it; or it is "" and the row always applies.
 struct ForeignFlag {
-  std::string_view words;  // without the two dashes of long ones
+  std::string_view words;  // long ones without the two dashes
   std::string_view leads_to;
-  std::string_view help;  // what is said beside; all of it for a row without a flag
+  std::string_view help;  // additional text; the whole text for a row without a flag
 };
 
 constexpr std::string_view kNoGpu =
@@ -105,7 +105,7 @@ constexpr ForeignFlag kFlags[] = {
     {"gpu gpus gpu-layers n-gpu-layers num-gpu -ngl device devices device-map cuda no-cuda cpu mps "
      "metal rocm vulkan main-gpu -mg tensor-split -ts split-mode -sm no-gpu use-gpu",
      "", kNoGpu},
-    // How much is written, and how tokens are chosen.
+    // Length of the output, and sampling.
     {"max-length max-new-tokens n-predict num-predict predict n-tokens num-tokens length "
      "max-output-tokens max-completion-tokens max-gen-len",
      "--max-tokens", ""},
@@ -133,7 +133,7 @@ constexpr ForeignFlag kFlags[] = {
     {"model-draft draft-model -md speculative prompt-lookup", "--draft", ""},
     {"jinja chat-template-file template", "--chat-template", ""},
     {"stream no-stream streaming", "", "output is always streamed; no flag is needed"},
-    // Which model, and how it is kept.
+    // The model, and how it is stored.
     {"model-name-or-path model-path model-name model-id checkpoint ckpt ckpt-path pretrained "
      "pretrained-model from-pretrained base-model base weights",
      "--init", ""},
@@ -251,7 +251,7 @@ std::string Normal(std::string word) {
   return word;
 }
 
-// As the table has it: a long flag without its dashes.
+// The form in the table: a long flag without its dashes.
 std::string WordOf(const std::string& given) {
   return given.starts_with("--") ? Normal(given.substr(2)) : given;
 }
@@ -260,7 +260,7 @@ bool IsSettingKey(std::string_view name) {
   return name.find('.') != std::string_view::npos;
 }
 
-// Returns whether a command has the flag, or as a setting the key.
+// Returns true if the command has the flag, or the key as a setting.
 bool Has(const CommandEntry& entry, std::string_view name) {
   if (!IsSettingKey(name)) return entry.flags().Find(std::string(name)) != nullptr;
   const Settings* settings = entry.flags().settings();
@@ -273,7 +273,7 @@ std::string Spelled(std::string_view name) {
   return IsSettingKey(name) ? fmt::format("--set {}=VALUE", name) : std::string(name);
 }
 
-// The first commands that have it, for people: "folio generate, folio chat".
+// The first commands that have it, as text: "folio generate, folio chat".
 std::string CommandsWith(const CommandLine& line, std::string_view name) {
   constexpr size_t kMost = 3;
   std::vector<std::string> with;
@@ -322,7 +322,7 @@ std::string HelpForForeignFlag(const CommandLine& line, const Place& place,
 
 std::vector<std::string> ForeignWordAnswers(const CommandLine& line) {
   std::set<std::string> answers;
-  const auto words = [](std::string_view of) { return Split(std::string(of), ' '); };
+  const auto words = [](std::string_view text) { return Split(std::string(text), ' '); };
   for (const ForeignCommand& row : kCommands) {
     for (const std::string& word : words(row.words)) {
       answers.insert(HelpForForeignCommand(line, word));

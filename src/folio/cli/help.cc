@@ -28,12 +28,12 @@ std::vector<std::string> GroupTitles(const CommandLine& line) {
   return titles;
 }
 
-// The width of help, in columns, is not more than is read well.
+// The width of help in columns is limited for readability.
 int64_t WidthOf(const Terminal& terminal) {
   return std::clamp(terminal.width, 20, 100);
 }
 
-// `text` with the lines that are too long broken at spaces, what follows farther right.
+// `text` with lines that are too long broken at spaces; the continuation is indented more.
 std::string Fitted(const std::string& text, int64_t width) {
   std::vector<std::string> fitted;
   for (const std::string& line : Split(text, '\n')) {
@@ -46,7 +46,7 @@ std::string Fitted(const std::string& text, int64_t width) {
   return Join(fitted, "\n");
 }
 
-// Paragraphs as they were written where that fits, else filled anew.
+// Paragraphs unchanged if they fit, else refilled.
 std::string Paragraphs(const std::string& text, int64_t width) {
   std::vector<std::string> fitted;
   for (size_t at = 0; at < text.size();) {
@@ -62,8 +62,8 @@ std::string Paragraphs(const std::string& text, int64_t width) {
   return Join(fitted, "\n\n");
 }
 
-// A command line, in several that the shell takes for one if it is too long: never cut between
-// quotation marks. A remark behind it comes first then.
+// A command line, continued over several lines if it is too long: never broken between quotation
+// marks. A remark behind it then comes first.
 std::string Example(const std::string& example, int64_t width) {
   constexpr size_t kIndent = 2, kNext = 6;
   if (std::cmp_less_equal(example.size() + kIndent, width)) return "  " + example + "\n";
@@ -95,7 +95,7 @@ std::string Example(const std::string& example, int64_t width) {
   return text + line + "\n";
 }
 
-// Two columns; a first column that is too wide has its line alone, as all have on narrow terminals.
+// Two columns; a first column that is too wide gets a line of its own, as on narrow terminals.
 std::string Table(const Rows& rows, const Terminal& terminal) {
   constexpr size_t kWidest = 30, kNarrow = 60, kNarrowIndent = 6;
   const auto width = static_cast<size_t>(WidthOf(terminal));
@@ -148,7 +148,7 @@ std::string FlagHelp(const Flag& flag, bool full) {
   return help;
 }
 
-// The flags below the headings of their groups, in the order in which these appear.
+// The flags under the headings of their groups, in the order of declaration.
 std::string FlagSections(const Flags& flags, bool full, const Terminal& terminal) {
   std::vector<std::pair<std::string, Rows>> groups;
   for (const Flag& flag : flags.list()) {
@@ -191,7 +191,7 @@ Rows CommandRows(const CommandLine& line, const std::string& title) {
 
 // The twelve lines that `folio` alone prints.
 std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
-  constexpr int kNames = 11;  // where the names of commands begin
+  constexpr int kNames = 11;  // the column of command names
   const int width = std::max(terminal.width, 20);
   std::string text =
       "folio trains and runs language models: folio COMMAND [FLAGS]\n"
@@ -199,12 +199,12 @@ std::string ProgramHelp(const CommandLine& line, const Terminal& terminal) {
       "  folio generate --model runs/first --prompt \"Once upon a time\"\n"
       "  folio data stories --out stories.txt\n\n";
   for (const std::string& title : GroupTitles(line)) {
-    // "data prepare, info": the first word once for those that share it.
+    // "data prepare, info": a common first word is written once.
     std::vector<std::string> names;
     std::string shared;
     for (const auto& [name, summary] : CommandRows(line, title)) {
       const size_t space = name.find(' ');
-      // A command below another one is in the help of that.
+      // A subcommand is listed in the help of its command.
       if (space != std::string::npos && line.Find(name.substr(0, space)) != nullptr) continue;
       const std::string first = space == std::string::npos ? "" : name.substr(0, space + 1);
       const bool again = !first.empty() && first == shared;
@@ -286,7 +286,7 @@ std::string Help(const CommandLine& line, const std::string& name, bool full,
 
 namespace {
 
-// A line of text as roff has it: nothing in it is a request or an escape.
+// A line of text for roff, with requests and escapes quoted.
 std::string Roff(std::string_view text) {
   std::string escaped = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) {
@@ -301,7 +301,7 @@ std::string Roff(std::string_view text) {
   return escaped;
 }
 
-// Paragraphs, filled by man but for those with lines that are set off.
+// Paragraphs, filled by man except those with indented lines.
 std::string RoffParagraphs(const std::string& text) {
   std::string page;
   for (size_t at = 0; at < text.size();) {
@@ -383,7 +383,7 @@ std::vector<ManPage> ManPages(const CommandLine& line, const std::string& versio
 
 namespace {
 
-// Bash cuts words at "=" and completes what is behind it.
+// Bash splits words at "=" and completes the part behind it.
 constexpr const char* kBash = R"(_folio() {
   local IFS=$'\n' words=() word i
   for ((i = 1; i <= COMP_CWORD; i++)); do
@@ -438,7 +438,7 @@ void AddFlagNames(const Flags& flags, std::vector<Completion>& found) {
   }
 }
 
-// The words that may follow `named` ("data") or "".
+// Adds the words that may follow `named` ("data") or "".
 void AddCommandNames(const CommandLine& line, const std::string& named,
                      std::vector<Completion>& found) {
   const std::string before = named.empty() ? "" : named + " ";
@@ -448,8 +448,8 @@ void AddCommandNames(const CommandLine& line, const std::string& named,
   }
 }
 
-// The keys of the settings, "train.lr=", or their values, "train.schedule=cosine". They are the
-// same for all commands.
+// Adds the keys of the settings, "train.lr=", or their values, "train.schedule=cosine". They are
+// the same for all commands.
 void AddSettings(const CommandLine& line, bool values, const std::string& before,
                  std::vector<Completion>& found) {
   const auto some = std::ranges::find_if(line.commands(), [](const CommandEntry& entry) {
@@ -469,7 +469,7 @@ void AddSettings(const CommandLine& line, bool values, const std::string& before
   }
 }
 
-// The values that may follow `flag`, with `before` in front of each: "--preset=".
+// Adds the values that may follow `flag`, each prefixed with `before`: "--preset=".
 void AddValues(const CommandLine& line, const Flag& flag, const std::string& typed,
                const std::string& before, std::vector<Completion>& found) {
   if (flag.name == "--set") {
@@ -479,7 +479,7 @@ void AddValues(const CommandLine& line, const Flag& flag, const std::string& typ
   }
 }
 
-// All that may stand where `typed` is, and more.
+// All that may stand in place of `typed`, and more.
 std::vector<Completion> Candidates(const CommandLine& line, const Place& place,
                                    const std::string& typed) {
   std::vector<Completion> found;

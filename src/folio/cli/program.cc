@@ -26,7 +26,7 @@
 #include "folio/term/signals.h"
 
 #ifdef __APPLE__
-extern "C" char** environ;  // no header of its own declares it
+extern "C" char** environ;  // no header declares it
 #endif
 
 namespace folio {
@@ -68,18 +68,17 @@ int Dispatch(const std::vector<std::string>& arguments, CommandList commands, Co
   return place.command->command->Run(context);
 }
 
-// Launchers drop what they have not yet read of a rank when they hear of an end.
+// When a rank ends, launchers drop its output that they have not read yet.
 void AbortWhenRead(Group& group, int status) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   group.Abort(status);
 }
 
-// The first rank tells of an error that befalls all; the others give it time to, since its end is
-// theirs.
+// The first rank reports an error that all have; the others wait for it, as their exit ends it.
 int ReportErrorOfRank(Console& console, Error error) {
   Group* group = JoinedGroup();
   const int rank = group != nullptr ? group->rank() : RankByEnvironment();
-  if (group == nullptr || !group->failed()) {  // else it is told already
+  if (group == nullptr || !group->failed()) {  // else it was reported already
     if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     if (rank != 0 && group != nullptr) {
       const std::string what = fmt::format("{}: {}", group->NameOf(rank), error.what());
@@ -109,7 +108,7 @@ int RunToTheEnd(const std::vector<std::string>& arguments, CommandList (*command
 
 int RunProgram(const std::vector<std::string>& arguments, CommandList (*commands)()) {
   Console console;
-  // Errors of the command line itself are told in the manner that it asks for.
+  // Errors in the command line itself are reported in the requested format.
   if (std::ranges::find(arguments, "--json") != arguments.end()) {
     console.Configure(ColorMode::kAuto, 0, /*json=*/true);
   }
@@ -161,8 +160,8 @@ int ReportError(Console& console, const Error& error) {
 }
 
 Group& JoinRanks(Console& console, const std::string& command) {
-  // Who ends a run from outside, as mpirun does where a rank has died, may leave no time for more
-  // than to say where it stands.
+  // A launcher that ends a run after a rank has died, such as mpirun, may only leave time to report
+  // the progress.
   GroupOptions options = {
       .on_lost = [&console](const Error& error) { ReportError(console, error); },
       .on_heartbeat =

@@ -11,12 +11,11 @@
 
 namespace folio {
 
-// The whole program: parses, runs one of the `commands`, reports what goes wrong. Returns the exit
-// status.
+// The whole program: parses, runs one of the `commands`, reports errors. Returns the exit status.
 int RunProgram(const std::vector<std::string>& arguments, CommandList (*commands)());
 
-// The exception as the user is told it: std::bad_alloc is a kResource error, what else is no
-// folio::Error a kRuntime one.
+// Converts an exception for the user: std::bad_alloc becomes a kResource error, any other that is
+// no folio::Error a kRuntime one.
 Error AsError(const std::exception& error);
 
 // "error: what", "  cause", "  help: ...", without a line break at the end.
@@ -24,17 +23,15 @@ std::string RenderError(const Error& error, const Terminal& terminal);
 // {"error":{"code","kind","message","cause","hint"},"schema":1} in one line.
 std::string RenderErrorJson(const Error& error);
 
-// Prints `error` to stderr in the console's manner and returns the exit status.
+// Prints `error` to stderr in the console's format and returns the exit status.
 int ReportError(Console& console, const Error& error);
 
-// The ranks that mpirun or srun has started (ranks/join.h), for a command that works on them: this
-// one computes with its share of the machine's cores, and but for the first one it logs nothing. A
-// rank that is lost is told. Throws as JoinGroup, and a kUsage Error where ranks run another
-// `command`.
+// The ranks that mpirun or srun started (ranks/join.h), for a command that works on them: this one
+// uses its share of the machine's cores, and only the first one logs. A lost rank is reported.
+// Throws as JoinGroup, and a kUsage Error if ranks run another `command`.
 Group& JoinRanks(Console& console, const std::string& command);
 
-// Throws a kUsage Error where ranks compute with different instruction sets: their numbers would
-// not be the same.
+// Throws a kUsage Error if ranks have different instruction sets, so that results would differ.
 void RequireSameSimd(Group& group);
 
 std::string Version();    // "0.1.0"

@@ -20,7 +20,7 @@
 namespace folio {
 namespace {
 
-// Taken holds what the commands of a test took.
+// The values that the commands of a test have taken.
 struct Taken {
   std::vector<std::string> files;
   std::vector<std::string> stops;
@@ -231,7 +231,7 @@ TEST_F(CommandLineTest, ALongNameBehindOneDashIsNoShortOne) {
   EXPECT_EQ(taken_.files, Texts{"-mode"});
 }
 
-// By command: which flag its arguments without one are meant for, and how they should be written.
+// By command: which flag its arguments without one are meant for, and the corrected command line.
 TEST_F(CommandLineTest, ArgumentsWithoutAFlagNameTheOneThatWasMeant) {
   const auto meant = [](const std::string& separator, bool positional, const Texts& arguments) {
     std::string text;

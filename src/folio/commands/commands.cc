@@ -7,11 +7,11 @@ namespace folio {
 
 CommandList AllCommands() {
   CommandList all;
-  for (CommandList (*const of)() :
+  for (CommandList (*const commands)() :
        {TrainCommands, GenerateCommands, ChatCommands, ServeCommands, ConvertCommands,
         FetchCommands, PlotCommands, EvalCommands, DataCommands, TokenizerCommands, ExplainCommands,
         InspectCommands, BenchCommands, ConfigCommands, PlanCommands, SetUpCommands}) {
-    CommandList some = of();
+    CommandList some = commands();
     std::ranges::move(some, std::back_inserter(all));
   }
   return all;

@@ -4,7 +4,7 @@
 
 namespace folio {
 
-// The commands of each folder, in the order in which help lists them.
+// The commands of each folder, in the order of help.
 CommandList BenchCommands();
 CommandList ChatCommands();
 CommandList ConfigCommands();
@@ -22,7 +22,7 @@ CommandList SetUpCommands();
 CommandList TokenizerCommands();
 CommandList TrainCommands();
 
-// All commands, in the order in which help lists them.
+// All commands, in the order of help.
 CommandList AllCommands();
 
 }  // namespace folio

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// A command that fetches what is published under names.
+// A command that fetches things published under names.
 class FetchPublishedCommand : public Command {
  public:
   void AddFlags(Flags& flags) override {
@@ -50,7 +50,7 @@ class FetchPublishedCommand : public Command {
   }
 
  protected:
-  // `next` is what a note proposes for what was fetched, before its name; "" for none.
+  // A note suggests the command `next` followed by the name of what was fetched; "" for none.
   explicit FetchPublishedCommand(const PublishedKind& kind, std::string next = "")
       : kind_(kind), next_(std::move(next)) {}
 

@@ -1,5 +1,5 @@
-// Names and texts that somebody else chose, in every kind of file that commands print, through the
-// program: no byte that could command a terminal comes out, on either stream.
+// Names and texts from untrusted sources, in every kind of file that commands print, through the
+// program: no byte that could control a terminal is printed, on either stream.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,7 +30,7 @@ constexpr char kShown[] = "\\u001b[2J";
 // The first ten bytes of a name in a file whose sizes must stay.
 constexpr char kTenBytes[] = "\x1b[2J\x7f\u009b\u202e";
 
-// The first thing in a text that is more than text, with what stands around it, or "".
+// The first harmful thing in a text, with its context, or "".
 std::string Harm(const std::string& text) {
   for (size_t at = 0; at < text.size();) {
     const Utf8Char one = DecodeUtf8(text, at);
@@ -49,8 +49,8 @@ std::string Harm(const std::string& text) {
 
 class HostileNames : public InTemporaryDirectory {
  protected:
-  // Runs a command, which prints `shown`; where that is "" it prints tokens in a way of their own,
-  // and must do so.
+  // Runs a command, which prints `shown`; if that is "" it prints tokens in its own form, and must
+  // do so.
   void Expect(const std::string& command, const std::string& shown = kShown) {
     const ProgramRun run = RunShell(At(""), command);
     EXPECT_EQ(Harm(run.out), "") << command;
@@ -67,8 +67,8 @@ class HostileNames : public InTemporaryDirectory {
     bytes << std::ifstream(file, std::ios::binary).rdbuf();
     return bytes.str();
   }
-  // A file of a fixture with the beginning of each `name` in it made hostile; a zip file's
-  // checksums are those of what is in it then.
+  // A file of a fixture with the beginning of each `name` in it made hostile; the checksums of a
+  // zip file are updated.
   void Patch(const std::string& fixture, const std::string& file, const std::string& name,
              const std::string& to) {
     fs::create_directories(At(to));
@@ -98,7 +98,7 @@ class HostileNames : public InTemporaryDirectory {
     EXPECT_GT(count, 0u) << name;
   }
   static std::string Word(const std::string& text) { return "'" + text + "'"; }
-  // A run in `run` on a text that is full of it, with that among its characters.
+  // A run in `run` on a text full of it, and with that among its characters.
   void Train() {
     std::string text;
     for (int i = 0; i < 300; ++i) text += "a small text " + std::string(kHostile) + " to learn, ";
@@ -192,7 +192,7 @@ TEST_F(HostileNames, OfPathsAreShown) {
     Expect("$F " + std::string(command) + " " + path);
     Expect("$F " + std::string(command) + " " + path + " --json");
   }
-  // A name with a line break forges no line.
+  // A name with a line break does not create a line.
   const ProgramRun run = RunShell(At(""), "$F generate --prompt a --model './x\nerror: forged'");
   EXPECT_FALSE(Contains(run.err, "\nerror:")) << run.err;
 }
@@ -204,8 +204,8 @@ TEST_F(HostileNames, OfRunsAndTheirFilesAreShown) {
   Expect("$F plot run " + word_ + " --json");
   Expect("$F inspect model " + word_);
   Expect("$F train --resume --max-steps 6 --out " + word_);
-  Expect("$F train --out " + word_ + " --data text.txt");  // is there already
-  // The log tells of the damaged file.
+  Expect("$F train --out " + word_ + " --data text.txt");  // already exists
+  // The log reports the damaged file.
   std::ofstream(At(hostile_) / "metrics.jsonl", std::ios::app) << hostile_ << "\n";
   Expect("$F train --resume --max-steps 8 --out " + word_);
   Expect("cp text.txt " + Word(hostile_ + ".txt") + "; $F eval perplexity --model run " +
@@ -232,7 +232,7 @@ TEST_F(HostileNames, TokensAndTextsAreShown) {
   Expect("$F train --resume --out run --max-steps 6 --set log.sample_every=1 log.sample_prompt=" +
          word_);
   Expect(std::string("$F generate --json --model run --max-tokens 2 --prompt ") + word_);
-  // Into a pipe the text is the result; on a terminal it commands nothing.
+  // In a pipe the text is the result; on a terminal it is escaped.
   const std::string generate = "$F generate --model run --max-tokens 1 --prompt " + word_;
   EXPECT_TRUE(RunShell(At(""), generate).out.starts_with(hostile_));
   Write("generate.sh", generate);

@@ -1,5 +1,5 @@
-// A model whose tokenizer has a token more than the embeddings have rows, as Gemma 3's and
-// CodeLlama's have, through the real program: all goes on but a text with that token.
+// A model whose tokenizer has one token more than the embeddings have rows, as with Gemma 3 and
+// CodeLlama, through the real program: everything works except a text with that token.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -165,8 +165,8 @@ void ModelFlags::AddCompute(Flags& flags) {
 
 namespace {
 
-// Returns what throws Stopped once a request to stop is older than the time in which a command
-// ends by itself, at a good place: behind a token, or a batch. May be called from several threads.
+// Returns a function that throws Stopped if a request to stop is older than the time in which a
+// command usually ends by itself, after a token or a batch. May be called from several threads.
 std::function<void()> StopCheck(OnStop on_stop) {
   // The other ranks follow the first.
   if (on_stop == OnStop::kWaits || RankByEnvironment() != 0) return [] {};

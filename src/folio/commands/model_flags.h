@@ -13,13 +13,13 @@
 
 namespace folio {
 
-// The flags that say which model a command works on and how it computes, common to all commands.
+// Flags that choose a command's model and how it computes, shared by all commands.
 
-// --simd: which instruction set computes.
+// --simd: the instruction set.
 class SimdFlag {
  public:
   void Add(Flags& flags);
-  // Throws a kUsage Error if the machine has no such instruction set.
+  // Throws a kUsage Error if the machine does not have it.
   void Use() const;
 
  private:
@@ -38,14 +38,14 @@ class ComputeFlags {
   SimdFlag simd_;
 };
 
-// Sets the number of threads; 0 leaves it as the machine has it.
+// Sets the number of threads; 0 keeps the machine's default.
 void UseThreads(int64_t threads);
 
-// --model: where one lies, also as the first argument without the flag: it is to be declared before
-// the positionals of a command. --adapter: the directory of one for it. --backend: what computes.
+// --model: a path, also accepted as the first argument without the flag: declare it before the
+// positionals of a command. --adapter: the directory of an adapter for it. --backend: the backend.
 void AddModelFlag(Flags& flags, std::string* model, bool required);
 void AddAdapterFlag(Flags& flags, std::string* adapter);
-// Throws a kUsage Error for an adapter without a model.
+// Throws a kUsage Error if there is an adapter but no model.
 void RequireModelFor(const std::string& adapter, const std::string& model);
 void AddBackendFlag(Flags& flags, std::string* backend);
 // --preset NAME; *preset is the name, or "" for none.
@@ -54,15 +54,15 @@ void AddPresetFlag(Flags& flags, std::string* preset);
 void AddTokenizerFlag(Flags& flags, std::string* spec, bool required = true);
 void AddSpecialFlag(Flags& flags, std::string* name);
 
-// What a request to stop does where the model computes for long: a pass over a text takes minutes.
+// The effect of a request to stop during a long computation: a pass may take minutes.
 enum class OnStop {
   kEnds,              // the command ends within a second, by Stopped
-  kEndsButInterrupt,  // but for SIGINT, of which an answer alone ends
-  kWaits,             // nothing: the command has other places to stop at
+  kEndsButInterrupt,  // the same, except for SIGINT, which ends only the current answer
+  kWaits,             // none: the command stops in other places
 };
 
-// The flags of commands that open a model. A command adds those that it has, in the order in which
-// its help lists them; what it does not add keeps the value it has here.
+// The flags of commands that open a model. A command adds the ones that it needs, in the order of
+// its help; the others keep their defaults.
 struct ModelFlags {
   std::string model, adapter, tokenizer, chat_template, template_variables,
       load = "map", dtype = "fp32", backend = "cpu";
@@ -73,52 +73,51 @@ struct ModelFlags {
   // --model, --adapter and --load.
   void AddModel(Flags& flags, bool required = true);
   void AddLoad(Flags& flags);
-  // --tokenizer, --chat-template and --dtype, which is then "auto" if not said: for what only
-  // decodes.
+  // --tokenizer, --chat-template and --dtype with the default "auto", for commands that generate.
   void AddDecoding(Flags& flags);
   void AddDtype(Flags& flags);
   void AddCache(Flags& flags);  // --bf16-cache
   // --threads, --simd and --backend.
   void AddCompute(Flags& flags);
 
-  // Takes --threads and --simd into effect and opens the model, with its note on the console.
-  // Throws as OpenModel.
+  // Applies --threads and --simd, and opens the model, with its note on the console. Throws what
+  // OpenModel throws.
   OpenedModel Open(Console& console) const;
-  // Opens another one beside it.
+  // Opens another model in addition.
   OpenedModel Open(Console& console, const std::string& path, const std::string& its_adapter) const;
   std::optional<Dtype> cache() const;
 };
 
-// The model that a command looks at without a run: a preset's, one that lies somewhere, or the
-// one that the settings of all layers describe.
+// The model of a command that needs no run: a preset, a model at a path, or the one that the
+// settings of all layers describe.
 class ModelSettings {
  public:
-  // `flags` names the settings that get a flag of their own: "--batch".
+  // `flags` lists the settings that get flags of their own: "--batch".
   explicit ModelSettings(const std::vector<std::string>& flags = {});
   ModelSettings(const ModelSettings&) = delete;
 
-  // --preset, --model and the flags of the constructor.
+  // Adds --preset, --model and the flags of the constructor.
   void AddFlags(Flags& flags);
-  // Gathers the settings. Throws a kUsage Error if they contradict each other.
+  // Resolves the settings. Throws a kUsage Error if they contradict each other.
   void Resolve(const ConfigSources& sources);
-  // The same; with --model the model section is what lies there. Throws a kInput Error if that is
-  // no model.
+  // The same; with --model the section `model` is that model's. Throws a kInput Error if it is
+  // none.
   void Read(const ConfigSources& sources);
 
   const RunConfig& config() const { return config_; }
-  // Where the model lies, or "".
+  // The path of the model, or "".
   const std::string& path() const { return model_; }
   // The preset or the path, or "settings".
   std::string name() const;
-  // Returns true where a preset or a path says which model it is.
+  // Returns true if a preset or a path gives the model.
   bool named() const { return !preset_.empty() || !model_.empty(); }
-  // Returns true where somebody said what that setting is, and not a preset alone.
+  // Returns true if the user set this setting, not only a preset.
   bool told(const std::string& setting) const { return settings_.layer(setting) > Layer::kPreset; }
-  // Returns true where that setting has a flag of its own on the command line.
+  // Returns true if the setting's own flag was given.
   bool flagged(const std::string& setting) const {
     return settings_.layer(setting) == Layer::kFlag;
   }
-  // T: train.context, or n_positions where that is 0. Throws a kUsage Error beyond n_positions.
+  // T: train.context, or n_positions if that is 0. Throws a kUsage Error beyond n_positions.
   int64_t Context() const;
 
  private:
@@ -127,19 +126,20 @@ class ModelSettings {
   Settings settings_;
 };
 
-// Throws a kUsage Error where a command cannot write the file that `flag` names, "-" or a
-// directory, and a kRuntime Error where its directory cannot be written to. "" asks for none.
+// Throws a kUsage Error if a command cannot write the file that `flag` names ("-" or a directory),
+// and a kRuntime Error if its directory is not writable. "" means no file.
 void RequireFileName(const std::string& flag, const std::string& path);
 
-// "1,2,4" as numbers from `least` to `most`. Throws a kUsage Error that names `flag` for others.
+// Parses "1,2,4" as numbers from `least` to `most`. Throws a kUsage Error that names `flag`.
 std::vector<int64_t> ParseNumbers(const std::string& flag, const std::string& list, int64_t least,
                                   int64_t most);
 
-// All of a text that a person gives to a model. Throws a kInput Error beyond 64 MiB.
+// Reads a whole text for a model. Throws a kInput Error beyond 64 MiB.
 std::string ReadAll(ByteInput input);
 
-// "464,2068", or what else ReadIds takes, as tokens of a model with a vocabulary of V; `where` is
-// for errors. Throws a kInput Error for what is no id, or none of the model's.
+// Parses "464,2068", or any other form that ReadIds accepts, as tokens of a model with a vocabulary
+// of V; `where` is for errors. Throws a kInput Error for text that is no id, or an id outside of
+// the vocabulary.
 std::vector<int32_t> ParseIds(const std::string& list, const std::string& where, int64_t V);
 
 }  // namespace folio

@@ -1,4 +1,4 @@
-// Runs the real program: exit statuses, and what goes to which stream.
+// Runs the real program: exit statuses, and the contents of both streams.
 #include "tests/kit/program.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Words behind "folio" that are no command.
+// Words after "folio" that are no command.
 const std::vector<std::string> kProse = {"computes", "has", "does"};
 
 class ProgramTest : public InTemporaryDirectory {
@@ -180,7 +180,7 @@ TEST_F(ProgramTest, TheFlagsOfOtherProgramsLeadToFoliosOwn) {
   }
 }
 
-// An answer that names what there is not would be worse than none.
+// An answer that names something that does not exist would be worse than none.
 TEST_F(ProgramTest, WhatIsSaidOfForeignWordsIsThere) {
   const CommandLine line(AllCommands());
   std::set<std::string> all;
@@ -393,7 +393,7 @@ TEST_F(ProgramTest, TheCompletionScriptAsksTheProgram) {
   EXPECT_EQ(Shell("$F __complete -- doctor --jso | cut -f1").out, "--json\n");
 }
 
-// Completes with the shell's own script; `words` as the shell cuts the line.
+// Completes with the shell's own script; `words` are split like the shell does.
 TEST_F(ProgramTest, BashCompletesBehindAnEqualsSign) {
   if (Shell("command -v bash").status != 0) GTEST_SKIP() << "there is no bash";
   const auto completed = [this](const std::string& words) {
@@ -482,7 +482,7 @@ TEST_F(ProgramTest, SpellingIsAdvisedOnlyOfPathsThatWereTyped) {
 }
 
 TEST_F(ProgramTest, BeingStoppedHasItsOwnStatus) {
-  const std::string bytes = kSanitized ? "10000000" : "60000000";  // so that it is still at work
+  const std::string bytes = kSanitized ? "10000000" : "60000000";  // so that it is still running
   Ended(143, Shell("$F data stories --bytes " + bytes +
                    " --out s.txt -q\n"
                    "$F data prepare s.txt --out d -q & sleep 0.05; kill -TERM $!; wait $!; s=$?\n"

@@ -1,4 +1,4 @@
-// Commands that are asked to stop while they compute for long or write, through the real program.
+// Commands that are asked to stop during a long computation or output, through the real program.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 class Stopping : public TrainTest {
  protected:
-  // Runs the program, and sends it a signal once `begun`, a test of the shell, holds. Returns how
-  // many seconds it took to end, with the signal's status and nothing left in the directory.
+  // Runs the program, and sends it a signal when `begun`, a shell test, succeeds. Returns how many
+  // seconds it took to end, with the signal's status and nothing left in the directory.
   double Stopped(const std::string& call, const std::string& begun, const char* name, int number) {
     const Strings before = Names();
     const ProgramRun run = RunShell(
@@ -32,8 +32,8 @@ class Stopping : public TrainTest {
   }
 };
 
-// A pass over one text of this model takes a quarter of a minute or more on one thread; it is in
-// its layers when the signal comes.
+// A pass over one text of this model takes a quarter of a minute or more on one thread; the signal
+// comes while it is in its layers.
 TEST_F(Stopping, APassThatTakesLongIsLeft) {
   if (kSanitized) GTEST_SKIP() << "a pass takes minutes";
   GptConfig config;

@@ -9,6 +9,7 @@
 #include "folio/io/model_dir.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/published_encodings.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 

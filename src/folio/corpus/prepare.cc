@@ -38,6 +38,7 @@
 #include "folio/text/chat_template.h"
 #include "folio/text/encodings.h"
 #include "folio/text/special_tokens.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

@@ -8,6 +8,7 @@
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/chat_template.h"
+#include "folio/text/tokenizer_file.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

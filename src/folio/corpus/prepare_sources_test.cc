@@ -6,6 +6,7 @@
 #include "folio/corpus/prepare.h"
 #include "folio/data/test_tokens.h"
 #include "folio/text/tokenizer.h"
+#include "folio/text/tokenizer_file.h"
 #include "tests/kit/compressed.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -17,6 +17,7 @@
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/test_vocab.h"
 #include "folio/text/tokenizer.h"
+#include "folio/text/tokenizer_file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/paths.h"

@@ -10,7 +10,7 @@
 namespace folio {
 namespace {
 
-// Which numbers of kData's streams: random windows and epochs never share one.
+// Stream numbers of kData: random windows and epochs never share one.
 constexpr uint64_t kWindowStream = 0;
 constexpr uint64_t kPhaseStream = 1;
 constexpr uint64_t kFirstRoundStream = 2;
@@ -25,7 +25,7 @@ std::span<int32_t> RowOf(std::vector<int32_t>& array, int64_t b, int64_t T) {
   return std::span(array).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T));
 }
 
-// `count` positions of row b, the inputs being tokens [start, start + count).
+// Fills `count` positions of row b; the inputs are tokens [start, start + count).
 void FillRow(const TokenFile& tokens, int64_t start, int64_t count, int64_t b, Batch& batch) {
   const std::span<int32_t> inputs = RowOf(batch.inputs, b, batch.T);
   const std::span<int32_t> targets =
@@ -102,8 +102,8 @@ WindowSampler::Window RandomWindows::At(uint64_t step, int64_t sequence) {
   return Whole(static_cast<int64_t>(start));
 }
 
-// M targets are a first window with `phase` of them, full ones, and a last one with the rest. Where
-// one window holds all, or one target fills a window, there is nothing to choose.
+// M targets are divided into a first window with `phase` of them, full windows, and a last one with
+// the rest. If one window holds all, or one target fills a window, there is nothing to choose.
 ShuffledEpochs::ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed)
     : WindowSampler(tokens, shape), seed_(seed) {
   const int64_t M = tokens.size() - 1, T = shape.T;
@@ -113,7 +113,7 @@ ShuffledEpochs::ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64
 int64_t ShuffledEpochs::Phase(uint64_t epoch) const {
   const int64_t M = tokens_.size() - 1, T = shape_.T;
   if (windows_ * T == M) return T;
-  // Both ends have at least one target and at most T; together they have T + rest.
+  // The first and last window have at least one and at most T targets each, together T + rest.
   const int64_t rest = M % T;
   const int64_t least = std::max<int64_t>(1, rest), most = std::min(T, T + rest - 1);
   const CounterRng rng(seed_, RngStream(RngPurpose::kData, epoch, kPhaseStream));
@@ -124,7 +124,8 @@ WindowSampler::Window ShuffledEpochs::At(uint64_t step, int64_t sequence) {
   const auto windows = static_cast<uint64_t>(windows_);
   const uint64_t position = Position(step, sequence), epoch = position / windows;
   const auto window = static_cast<int64_t>(Permute(position % windows, windows, seed_, epoch));
-  const int64_t end = Phase(epoch) + window * shape_.T;  // of its targets, if it is not the last
+  const int64_t end = Phase(epoch) + window * shape_.T;  // end of the window's targets, except for
+                                                         // the last window
   const int64_t first = std::max<int64_t>(0, end - shape_.T);
   const int64_t last_start = starts() - 1;
   return {std::min(first, last_start), first, std::min(end, last_start + shape_.T)};

@@ -10,8 +10,7 @@ namespace folio {
 
 struct BatchShape;
 
-// One micro-batch. The caller owns it and hands it in again: after the first Fill nothing is
-// allocated.
+// One micro-batch. The caller owns and reuses it: after the first Fill nothing is allocated.
 struct Batch {
   // Target of a position that predicts nothing; its loss and gradient are 0.
   static constexpr int32_t kNoTarget = -1;
@@ -20,23 +19,23 @@ struct Batch {
   int64_t T = 0;
   std::vector<int32_t> inputs;   // (B,T)
   std::vector<int32_t> targets;  // (B,T), inputs shifted by one
-  // (B,T): where, in its sequence, the text of each token begins; texts side by side know nothing
-  // of each other. Empty: each sequence is one text.
+  // (B,T): where, in its sequence, the text of each token begins; texts in one sequence do not
+  // attend to each other. Empty: each sequence is one text.
   std::vector<int32_t> begins;
 
-  // Makes it one of this shape, for micro-batch `micro`, with inputs 0 and no targets.
+  // Gives it this shape, for micro-batch `micro`, with inputs 0 and no targets.
   void Clear(const BatchShape& shape, int64_t micro);
-  int64_t CountTargets() const;  // that predict something
+  int64_t CountTargets() const;  // positions with a target
 };
 
-// How the data of a run is cut into batches. A step's sequences are numbered 0 .. sequences - 1
-// over all its micro-batches: micro-batch m holds numbers m*B .. m*B + B - 1. All but torch windows
-// make sequence `index` of `step` a pure function of the two (and the seed), so that neither the
-// micro-batch size nor a resumed run changes which data is seen.
+// How the data of a run is divided into batches. A step's sequences are numbered 0 .. sequences - 1
+// over all its micro-batches: micro-batch m holds numbers m*B .. m*B + B - 1. For all samplers but
+// TorchWindows, sequence `index` of `step` is a pure function of the two (and the seed), so that
+// neither the micro-batch size nor resuming changes the data.
 struct BatchShape {
-  int64_t B = 1;              // sequences of one micro-batch
-  int64_t T = 1;              // tokens of a sequence
-  int64_t micro_batches = 1;  // of one step
+  int64_t B = 1;              // sequences in one micro-batch
+  int64_t T = 1;              // tokens in a sequence
+  int64_t micro_batches = 1;  // in one step
 
   int64_t sequences() const { return B * micro_batches; }
 };
@@ -45,25 +44,24 @@ class BatchSampler {
  public:
   virtual ~BatchSampler() = default;
 
-  // Micro-batch `micro` of step `step`, both from 0.
+  // Fills micro-batch `micro` of step `step`, both from 0.
   virtual void Fill(uint64_t step, int64_t micro, Batch& batch) = 0;
 
-  // By how many targets the sum of a step's gradients is divided.
+  // The number by which the sum of a step's gradients is divided.
   virtual int64_t Targets(uint64_t step) const = 0;
 };
 
-// A sampler of windows of T tokens, that keeps a reference to `tokens`. Throws a kInput Error if
-// they are fewer than one window and its last target, T + 1 tokens.
+// A sampler of windows of T tokens that keeps a reference to `tokens`. Throws a kInput Error if
+// there are fewer than T + 1 tokens: one window and its last target.
 class WindowSampler : public BatchSampler {
  public:
   void Fill(uint64_t step, int64_t micro, Batch& batch) final;
-  // As many as there are positions, however few predict something: a target counts the same in
-  // every step.
+  // The number of positions, even if few have targets: a target has the same weight in every step.
   int64_t Targets(uint64_t /*step*/) const final { return shape_.sequences() * shape_.T; }
 
  protected:
   // The inputs are tokens [start, start + T). Those of [first, end) predict their successors, the
-  // others are context alone: their targets are kNoTarget.
+  // others are only context: their targets are kNoTarget.
   struct Window {
     int64_t start = 0;
     int64_t first = 0;
@@ -71,15 +69,15 @@ class WindowSampler : public BatchSampler {
   };
 
   WindowSampler(const TokenFile& tokens, BatchShape shape);
-  // The window of a sequence; asked for in the order of the sequences.
+  // The window of a sequence; called in the order of the sequences.
   virtual Window At(uint64_t step, int64_t sequence) = 0;
-  // The window from `start` on, all of it predicting.
+  // The window from `start` on, in which every position has a target.
   Window Whole(int64_t start) const { return {start, start, start + shape_.T}; }
-  // Which sequence of the run it is, over all steps.
+  // The number of the sequence in the run, over all steps.
   uint64_t Position(uint64_t step, int64_t sequence) const {
     return step * static_cast<uint64_t>(shape_.sequences()) + static_cast<uint64_t>(sequence);
   }
-  // So many places have a window behind them.
+  // The number of places where a window can begin.
   int64_t starts() const { return tokens_.size() - shape_.T; }
 
   const TokenFile& tokens_;
@@ -100,27 +98,27 @@ class RandomWindows final : public WindowSampler {
   RngPurpose purpose_;
 };
 
-// In each epoch every token but the first is a target exactly once. An epoch cuts the targets where
-// a random phase says, anew each time, and gives the windows in a random order. The first and the
-// last window are as long as the others: what another window predicts is context in them. Epochs
-// have equally many windows and follow each other inside a batch.
+// In each epoch every token but the first is a target exactly once. Each epoch has its own random
+// phase, which divides the targets into windows, and its own random order. The first and the last
+// window are as long as the others: targets of other windows are only context in them. Epochs have
+// equally many windows and follow each other inside of a batch.
 class ShuffledEpochs final : public WindowSampler {
  public:
   ShuffledEpochs(const TokenFile& tokens, BatchShape shape, uint64_t seed);
 
-  int64_t windows() const { return windows_; }  // of an epoch
+  int64_t windows() const { return windows_; }  // in an epoch
 
  private:
   Window At(uint64_t step, int64_t sequence) override;
-  // How many targets the first window of an epoch has, 1 .. T.
+  // The number of targets in the first window of an epoch, 1 .. T.
   int64_t Phase(uint64_t epoch) const;
 
   uint64_t seed_;
   int64_t windows_;
 };
 
-// In each epoch all size - T windows, overlapping as they do, in a random order: every place of the
-// data is a start exactly once. Epochs follow each other inside a batch.
+// In each epoch all size - T overlapping windows in a random order: every place of the data is a
+// start exactly once. Epochs follow each other inside of a batch.
 class ShuffledWindows final : public WindowSampler {
  public:
   ShuffledWindows(const TokenFile& tokens, BatchShape shape, uint64_t seed)
@@ -132,9 +130,9 @@ class ShuffledWindows final : public WindowSampler {
   uint64_t seed_;
 };
 
-// Starts drawn by torch.randint(size - T, (B,)) from a generator that others share, in the order of
-// the calls, whatever step and micro-batch they name: the batches of nanoGPT. The generator must
-// outlive the sampler.
+// Starts drawn by torch.randint(size - T, (B,)) from a shared generator, in the order of the calls,
+// whatever step and micro-batch they name: the batches of nanoGPT. The generator must outlive the
+// sampler.
 class TorchWindows final : public WindowSampler {
  public:
   TorchWindows(const TokenFile& tokens, BatchShape shape, TorchRng& rng)
@@ -149,8 +147,9 @@ class TorchWindows final : public WindowSampler {
 // The whole file in order, in windows of T positions that begin every `stride` tokens, up to the
 // first that reaches the end. With a stride of T every token but the first is a target exactly
 // once; with a shorter one windows overlap, and a token is a target once in each window that holds
-// it. What is left over, in the last window and in the rows after it, has inputs 0 and targets
-// kNoTarget. Keeps a reference to `tokens`. Throws a kInput Error if there are fewer than two.
+// it. Unused positions in the last window and in the rows after it have inputs 0 and targets
+// kNoTarget. Keeps a reference to `tokens`. Throws a kInput Error if there are fewer than two
+// tokens.
 class SequentialWindows final : public BatchSampler {
  public:
   // REQUIRES: 1 <= stride <= T.
@@ -160,8 +159,8 @@ class SequentialWindows final : public BatchSampler {
   void Fill(uint64_t step, int64_t micro, Batch& batch) override;
   int64_t Targets(uint64_t /*step*/) const override { return shape_.sequences() * shape_.T; }
 
-  int64_t steps() const;  // after which the file is through
-  // The batches of a file of so many tokens.
+  int64_t steps() const;  // the steps that cover the file
+  // The number of batches for a file with this many tokens.
   static int64_t Batches(int64_t tokens, const BatchShape& shape, int64_t stride);
 
  private:
@@ -174,9 +173,9 @@ class SequentialWindows final : public BatchSampler {
   int64_t stride_;
 };
 
-// The place of `index` in a pseudo-random permutation of 0 .. n - 1 that `seed` and `number`
-// choose, in constant memory: a Feistel network over the next even power of two, walked until it
-// falls below n (J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+// The image of `index` under a pseudo-random permutation of 0 .. n - 1 that `seed` and `number`
+// choose, in constant memory: a Feistel network over the next even power of two, repeated until the
+// result is below n (J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 // REQUIRES: index < n.
 uint64_t Permute(uint64_t index, uint64_t n, uint64_t seed, uint64_t number);
 

@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-// Token i of the file is i, so that inputs say where they come from.
+// Token i of the file is i, so that inputs show their origin.
 class Samplers : public InTemporaryDirectory {
  protected:
   TokenFile Counting(int64_t tokens) {
@@ -60,8 +60,8 @@ TEST_F(Samplers, RandomWindowsReachTheFirstAndTheLastStartAndNoOther) {
   EXPECT_EQ(std::set<int32_t>(starts.begin(), starts.end()), (std::set<int32_t>{0, 1, 2}));
 }
 
-// The targets that a batch has, row by row, checking that its inputs are consecutive tokens and
-// each target the one behind its input.
+// The targets of a batch, row by row; checks that its inputs are consecutive tokens and each target
+// follows its input.
 std::vector<std::vector<int32_t>> TargetsOf(const Batch& batch) {
   std::vector<std::vector<int32_t>> rows(static_cast<size_t>(batch.B));
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
@@ -240,7 +240,7 @@ TEST_F(Samplers, AStrideGivesWindowsThatOverlapUpToTheEnd) {
     return found;
   };
   using Starts = std::vector<int32_t>;
-  EXPECT_EQ(starts(12, 1), (Starts{0, 1, 2, 3, 4}));  // 12 - 7, as many as a window fits in
+  EXPECT_EQ(starts(12, 1), (Starts{0, 1, 2, 3, 4}));  // 12 - 7, the number of windows that fit
   EXPECT_EQ(starts(12, 2), (Starts{0, 2, 4}));
   EXPECT_EQ(starts(12, 3), (Starts{0, 3, 6}));
   EXPECT_EQ(starts(12, 7), (Starts{0, 7}));

@@ -110,9 +110,9 @@ ConversationTable TableByMarks(const TokenFile& tokens, const ChatMarks& marks) 
   constexpr int64_t kPiece = 1 << 16;
   ConversationTable table;
   std::vector<AnswerTokens> answers;
-  std::vector<int32_t> last, piece;  // `last` of the tokens, as many as begin an answer
+  std::vector<int32_t> last, piece;  // the last tokens read, as many as mark the begin of an answer
   uint32_t length = 0;
-  bool inside = false;  // of an answer
+  bool inside = false;  // an answer
   const auto see = [&](int32_t token) {
     if (inside) answers.back().end = length + 1;
     if (last.size() == marks.answer.size()) last.erase(last.begin());

@@ -11,35 +11,35 @@
 
 namespace folio {
 
-// Tokens [begin, end) of a conversation that are an answer, with the token that ends it: each is
-// predicted from those before it.
+// Tokens [begin, end) of a conversation that form an answer, including the token that ends it: each
+// is a target of the tokens before it.
 struct AnswerTokens {
   uint32_t begin = 0, end = 0;
 
   bool operator==(const AnswerTokens&) const = default;
 };
 
-// Where in one part of a data set its conversations are, and the answers in them that are learned.
-// In a file it is little-endian uint32: of each conversation how many tokens it has, how many
-// tokens behind it belong to none, how many answers there are, and begin and end of each.
+// The conversations in one part of a data set, and the answers in them that are learned. In a file
+// it is little-endian uint32: for each conversation its number of tokens, the number of tokens
+// behind it that belong to none, the number of answers, and begin and end of each answer.
 class ConversationTable {
  public:
   struct Entry {
-    int64_t begin = 0;   // its first token's place in the part
-    int64_t tokens = 0;  // so many
+    int64_t begin = 0;   // place of its first token in the part
+    int64_t tokens = 0;  // its number of tokens
     std::span<const AnswerTokens> answers;
   };
 
-  // Adds the next one, `behind` tokens after which belong to none. REQUIRES: the answers are in
-  // order, and within [1, tokens).
+  // Adds a conversation, followed by `behind` tokens that belong to none. REQUIRES: the answers are
+  // in order, and within [1, tokens).
   void Add(int64_t tokens, int64_t behind, std::span<const AnswerTokens> answers);
 
   size_t size() const { return entries_.size(); }
   Entry operator[](size_t i) const;
-  int64_t tokens() const { return tokens_; }  // of all, and between and behind them
+  int64_t tokens() const { return tokens_; }  // in all conversations, and between and behind them
 
   std::string Bytes() const;
-  // Throws a kInput Error that names `path` where the bytes are no table of so many tokens.
+  // Throws a kInput Error that names `path` if the bytes are no table for this many tokens.
   static ConversationTable FromBytes(std::string_view bytes, const std::string& path,
                                      int64_t tokens);
 
@@ -56,7 +56,7 @@ class ConversationTable {
 };
 
 // The tokens that marked turns in data sets before they had tables: each conversation is followed
-// by `border`, and its answers begin behind the tokens of `answer` in a row and go up to `end`.
+// by `border`, and its answers are between the consecutive tokens of `answer` and `end`.
 struct ChatMarks {
   int32_t border = 0;
   std::vector<int32_t> answer;
@@ -65,7 +65,7 @@ struct ChatMarks {
   bool operator==(const ChatMarks&) const = default;
 };
 
-// The table of tokens with such marks; reads all of them.
+// The table for tokens with such marks; reads all of them.
 ConversationTable TableByMarks(const TokenFile& tokens, const ChatMarks& marks);
 
 }  // namespace folio

@@ -59,11 +59,11 @@ std::vector<PackedConversations::Conversation> PackedConversations::FindConversa
   return found;
 }
 
-// The longest first, each into the fullest window that has room: best fit decreasing, D. Johnson et
-// al., SIAM J. Comput. 3 (1974).
+// Puts the longest first, each into the fullest window with enough room: best fit decreasing, D.
+// Johnson et al., SIAM J. Comput. 3 (1974).
 void PackedConversations::Pack(std::vector<Conversation> conversations) {
   std::ranges::stable_sort(conversations, std::greater(), &Conversation::inputs);
-  std::map<int64_t, std::vector<size_t>> with_room;  // windows by the positions that are left
+  std::map<int64_t, std::vector<size_t>> with_room;  // windows by their free positions
   for (const Conversation& conversation : conversations) {
     auto place = with_room.lower_bound(conversation.inputs);
     size_t window = windows_.size();
@@ -108,7 +108,7 @@ void PackedConversations::Fill(uint64_t step, int64_t micro, Batch& batch) {
   batch.begins.assign(batch.inputs.size(), 0);
   std::vector<int32_t>& inputs = batch.inputs;
   for (int64_t b = 0; b < shape_.B; ++b) {
-    auto at = static_cast<size_t>(b * shape_.T);  // in the batch
+    auto at = static_cast<size_t>(b * shape_.T);  // offset in the batch
     const size_t row = at, row_end = at + static_cast<size_t>(shape_.T);
     const Window* window = At(step, micro * shape_.B + b);
     const std::span<const Conversation> conversations =

@@ -9,24 +9,24 @@
 
 namespace folio {
 
-// How many positions each conversation takes that has an answer: its tokens but the last, which is
-// a target alone. In their order.
+// The positions that each conversation with an answer takes: its tokens but the last, which is only
+// a target. In order.
 std::vector<int64_t> PositionsOfConversations(const ConversationTable& table);
 
-// The first of the conversations that has at most so many tokens before its first answer, up to
-// that: what a model has to answer. Empty if there is none.
+// The tokens before the first answer of the first conversation that has at most this many of them:
+// a prompt for the model. Empty if there is none.
 std::vector<int32_t> FirstQuestion(const TokenFile& tokens, const ConversationTable& table,
                                    int64_t most);
 
 // Conversations, packed into windows of T positions; only answers are targets. A window holds as
-// many whole conversations as have room, and Batch::begins tells them apart. One that is longer
-// than a window is cut at its end. Keeps a reference to `tokens`. Throws a kInput Error if there is
-// no answer.
+// many whole conversations as fit, and Batch::begins separates them. A conversation longer than a
+// window is cut at its end. Keeps a reference to `tokens`. Throws a kInput Error if there is no
+// answer.
 class PackedConversations final : public BatchSampler {
  public:
   enum class Order {
-    kShuffled,  // all windows in each epoch, in an order of its own; epochs follow each other
-    kOnce,      // in an order that is always the same; behind the last there are no targets
+    kShuffled,  // all windows in each epoch, in a new order each time; epochs follow each other
+    kOnce,      // in a fixed order; behind the last window there are no targets
   };
   PackedConversations(const TokenFile& tokens, const ConversationTable& table, BatchShape shape,
                       uint64_t seed, Order order);
@@ -34,16 +34,16 @@ class PackedConversations final : public BatchSampler {
   void Fill(uint64_t step, int64_t micro, Batch& batch) override;
   int64_t Targets(uint64_t step) const override;
 
-  int64_t conversations() const { return conversations_; }  // that have an answer
-  int64_t cut() const { return cut_; }                      // of them, longer than a window
+  int64_t conversations() const { return conversations_; }  // those with an answer
+  int64_t cut() const { return cut_; }                      // conversations longer than a window
   int64_t windows() const { return static_cast<int64_t>(windows_.size()); }
-  int64_t steps() const;  // after which all windows have been seen once
+  int64_t steps() const;  // the steps after which all windows have been seen once
 
  private:
   struct Conversation {
     size_t index = 0;     // in the table
     int64_t inputs = 0;   // 1 .. T
-    int64_t targets = 0;  // of them that predict a token of an answer
+    int64_t targets = 0;  // inputs whose target belongs to an answer
   };
   struct Window {
     std::vector<Conversation> conversations;
@@ -52,7 +52,7 @@ class PackedConversations final : public BatchSampler {
 
   std::vector<Conversation> FindConversations();
   void Pack(std::vector<Conversation> conversations);
-  // The window of a sequence of the run; null where there is none.
+  // The window of a sequence of the run; null if there is none.
   const Window* At(uint64_t step, int64_t sequence) const;
 
   const TokenFile& tokens_;

@@ -30,7 +30,7 @@ class Conversations : public InTemporaryDirectory {
     WriteTokens(At("t.bin"), TokenWidth::k16, all);
     return TokenFile(At("t.bin").string(), TokenWidth::k16, 60000);
   }
-  // A question of `question` tokens, an answer of `answer`, all their own.
+  // A question of `question` tokens and an answer of `answer`, all distinct.
   Ids Pair(int question, int answer) {
     Ids ids = {kUser};
     for (int i = 0; i < question; ++i) ids.push_back(next_++);
@@ -76,7 +76,7 @@ TEST_F(Conversations, TheFirstQuestionEndsWhereItsAnswerBegins) {
   EXPECT_EQ(FirstQuestion(file, TableByMarks(file, kChat), 3), Ids{});
 }
 
-// Every conversation is in exactly one window, whole, and windows are never over-full.
+// Every conversation is in exactly one window, complete, and no window is too full.
 TEST_F(Conversations, ArePackedWholeAndEachOnceInAnEpoch) {
   std::vector<Ids> all;
   std::map<int32_t, Ids> by_first_word;
@@ -99,13 +99,13 @@ TEST_F(Conversations, ArePackedWholeAndEachOnceInAnEpoch) {
         const auto begin = static_cast<size_t>(batch.begins[row + t]);
         ASSERT_LE(begin, t);
         if (batch.inputs[row + begin] != kUser) continue;  // padding
-        const Ids& of = by_first_word.at(batch.inputs[row + begin + 1]);
-        EXPECT_EQ(batch.inputs[row + t], of[t - begin]);
+        const Ids& conversation = by_first_word.at(batch.inputs[row + begin + 1]);
+        EXPECT_EQ(batch.inputs[row + t], conversation[t - begin]);
         if (batch.targets[row + t] != Batch::kNoTarget) {
-          EXPECT_EQ(batch.targets[row + t], of[t - begin + 1]);
+          EXPECT_EQ(batch.targets[row + t], conversation[t - begin + 1]);
           ++targets;
         }
-        if (begin == t) seen.insert(of[1]);
+        if (begin == t) seen.insert(conversation[1]);
         ++positions;
       }
     }
@@ -167,7 +167,7 @@ TEST_F(Conversations, NoAnswerAtAllIsAnError) {
                "t.bin: no answers", "no conversation has an answer in its first 8 tokens"));
 }
 
-// A file of any tokens: nothing is read outside it.
+// A file of random tokens: nothing is read outside of it.
 TEST_F(Conversations, ABrokenFileIsStillReadInside) {
   const std::vector<Ids> files = {{1}, {2, 1}, {1, 5}, {0, 0, 1, 5, 0}, {1, 1, 2, 2, 1, 7}};
   for (const Ids& ids : files) {
@@ -198,7 +198,7 @@ TEST_F(Conversations, ATableIsReadAsItWasWritten) {
   EXPECT_EQ(again.Bytes(), bytes);
 }
 
-// Every other table would have tokens read that are not there.
+// Any other table would refer to tokens that do not exist.
 TEST_F(Conversations, ABrokenTableIsRefused) {
   const auto refused = [](const std::vector<uint32_t>& numbers, int64_t tokens, const char* cause) {
     std::string bytes;
@@ -220,7 +220,7 @@ TEST_F(Conversations, ABrokenTableIsRefused) {
   refused({0xFFFFFFFF, 0xFFFFFFFF, 0}, 9, "number of tokens in its conversations");
 }
 
-// Templates of others begin an answer with several tokens, each of which has other uses.
+// Templates of other programs begin an answer with several tokens, each of which has other uses.
 TEST_F(Conversations, AnswersBeginBehindAllOfTheirTokens) {
   const ChatMarks chat = {.border = 0, .answer = {1, 1, 5}, .end = 2};
   const TokenFile tokens = Write({{1, 1, 7, 2, 1, 1, 1, 5, 8, 9, 2}, {1, 1}, {5, 1, 1, 5, 5, 2}});

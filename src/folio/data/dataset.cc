@@ -30,17 +30,17 @@ bool IsText(const Json& object, const char* key) {
   return text != nullptr && text->is_string();
 }
 
-// Small enough that a few of them can be added and multiplied by a width.
+// Small enough that a few such numbers can be added and multiplied by a width without overflow.
 bool IsCount(const Json& object, const char* key) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 1024;
   const Json* count = object.find(key);
   return count != nullptr && count->is_number_unsigned() && count->get<uint64_t>() <= kMost;
 }
 
-// Reads members of dataset.json and complains by name.
+// Reads members of dataset.json; errors name the member.
 class Reader {
  public:
-  static constexpr uint64_t kMostBytes = uint64_t{16} << 20;  // of some hundred thousand shards
+  static constexpr uint64_t kMostBytes = uint64_t{16} << 20;  // some hundred thousand shards
 
   explicit Reader(const std::string& path)
       : path_(path), json_(ParseJson(ReadFile(path, kMostBytes), path)) {
@@ -53,7 +53,7 @@ class Reader {
     return value.get<int64_t>();
   }
 
-  // Counts that earlier data sets do not have are 0.
+  // A count that older data sets lack is 0.
   int64_t CountOr0(const char* key) const { return json_.contains(key) ? Count(key) : 0; }
 
   std::string Text(const char* key) const {
@@ -106,7 +106,7 @@ class Reader {
       data.val_hash = chat->at("val_hash").text();
       return data;
     }
-    // An earlier version: one token, or a list of those that follow each other.
+    // Older versions have one token, or a list of consecutive ones.
     data.marks.emplace();
     data.marks->border = token("border", chat->find("border"));
     data.marks->end = token("end", chat->find("end"));
@@ -189,7 +189,7 @@ DatasetInfo ReadDatasetInfo(const std::string& path) {
   return info;
 }
 
-// The part that a token file of others belongs to, from its name: [ANY_]PART[_DIGITS].bin.
+// Returns true for a token file of a part with another program's name: [ANY_]PART[_DIGITS].bin.
 bool NamesPart(const std::string& file, std::string_view part) {
   const fs::path path(file);
   if (path.extension() != ".bin") return false;
@@ -199,7 +199,7 @@ bool NamesPart(const std::string& file, std::string_view part) {
   return stem == part || stem.ends_with("_" + std::string(part));
 }
 
-// The token files of one part in a directory without dataset.json, in the order of their names.
+// The token files of one part in a directory without dataset.json, sorted by name.
 std::vector<TokenShard> FindShards(const std::string& dir, const char* file,
                                    std::string_view part) {
   std::error_code ignored;
@@ -213,14 +213,14 @@ std::vector<TokenShard> FindShards(const std::string& dir, const char* file,
   return shards;
 }
 
-// Held-out tokens are called val, or where there are none of that name valid.
+// Held-out tokens are named val, or else valid.
 std::vector<TokenShard> FindValShards(const std::string& dir) {
   std::vector<TokenShard> shards = FindShards(dir, kValFile, "val");
   return shards.empty() ? FindShards(dir, kValidFile, "valid") : shards;
 }
 
-// Finds what token files of others hold: as the headers of llm.c say, or where there are none as
-// the bytes look. Throws a kInput Error for files that are no tokens.
+// Finds the type of token files of other programs: from llm.c's header, or without one from their
+// bytes. Throws a kInput Error for files that hold no tokens.
 void FindEncoding(const fs::path& dir, DatasetInfo& info) {
   constexpr std::string_view kNumPy = "\x93NUMPY";
   std::optional<TokenWidth> said;
@@ -244,7 +244,7 @@ void FindEncoding(const fs::path& dir, DatasetInfo& info) {
   info.width = said ? *said : guess.width();
 }
 
-// How many tokens nanoGPT's meta.pkl knows.
+// The number of tokens in nanoGPT's meta.pkl.
 int64_t VocabularyOf(const fs::path& meta) {
   const Json json = ReadPlainPickle(meta);
   const Json* size = json.find("vocab_size");
@@ -264,8 +264,8 @@ void CheckCount(const std::string& path, int64_t said, int64_t found) {
                    "the file was truncated or replaced; prepare the data again");
 }
 
-// Opens the files of one part. What dataset.json says about their lengths must be so; without it
-// (`bare`) the lengths are filled in.
+// Opens the files of one part. Their lengths must match dataset.json; without it (`bare`) the
+// lengths are filled in.
 TokenFile OpenPart(const std::string& dir, std::string_view part, const DatasetInfo& info,
                    std::vector<TokenShard>& shards, int64_t& tokens, bool bare) {
   const fs::path path(dir);
@@ -299,7 +299,7 @@ ConversationTable OpenTable(const fs::path& path, const std::string& hash, const
   return ConversationTable::FromBytes(bytes, path.string(), tokens.size());
 }
 
-// False if stopped.
+// Returns false if stopped.
 bool VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards,
                 const std::function<bool()>& stop) {
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -314,7 +314,7 @@ bool VerifyPart(const TokenFile& file, const std::vector<TokenShard>& shards,
   return true;
 }
 
-// As dataset.json lists them.
+// The form in dataset.json.
 Json ToJson(const std::vector<TokenShard>& shards) {
   Json json = Json::array();
   for (const TokenShard& shard : shards) {
@@ -331,7 +331,7 @@ Json ToJson(const std::vector<DatasetInfo::Source>& sources) {
   return json;
 }
 
-// 0 if not known.
+// 0 if it is not known.
 double TokensPerByte(const DatasetInfo& info) {
   if (info.text_bytes == 0) return 0;
   return static_cast<double>(info.train_tokens + info.val_tokens) /
@@ -401,7 +401,7 @@ void WriteDatasetInfo(const std::string& dir, const DatasetInfo& info) {
                     {"val_hash", info.chat->val_hash}};
   }
   const GuardedDirectory inside(dir);
-  // A path that is not UTF-8 is still written: its bad bytes become U+FFFD.
+  // A path that is not UTF-8 is written too: its invalid bytes become U+FFFD.
   WriteFileAtomically(fs::path(dir) / kDatasetFile, json.dump(2) + "\n");
 }
 

@@ -69,7 +69,7 @@ void ShardWriter::CheckFinished() const {
   }
 }
 
-// Cuts off what no checkpoint knows of, and hashes the rest again.
+// Truncates to the last checkpoint, and hashes the remaining tokens again.
 void ShardWriter::Reopen() {
   fd_ = internal::OpenFile(Path(), O_RDWR | O_NOFOLLOW);
   if (fd_ < 0) ThrowChanged(Path());

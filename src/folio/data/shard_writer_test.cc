@@ -27,7 +27,7 @@ class Shards : public InTemporaryDirectory {
   }
 };
 
-// In a directory that all may write to, somebody else knows the names.
+// In a directory that all may write to, another user knows the names.
 TEST_F(Shards, ALinkUnderTheirNameIsNotFollowed) {
   PutFile("precious", "modified since");
   std::filesystem::create_symlink(At("precious"), At("part.bin"));
@@ -76,7 +76,7 @@ TEST_F(Shards, AnotherWriterGoesOnFromACheckpoint) {
         writer.Append(Tokens(0, 6));
         progress = writer.Checkpoint();
         EXPECT_EQ(progress.total(), 6);
-        writer.Append(Tokens(90, 99));  // lost: no checkpoint knows of it
+        writer.Append(Tokens(90, 99));  // lost: not in a checkpoint
       }
       ShardWriter writer(At(""), Layout(length, format), progress);
       writer.Append(Tokens(6, 11));

@@ -12,7 +12,7 @@
 namespace folio {
 namespace {
 
-using namespace internal;  // the words
+using namespace internal;  // the word lists
 
 char Upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -27,7 +27,7 @@ bool IsVowel(char c) {
   return std::string_view("aeiouAEIOU").find(c) != std::string_view::npos;
 }
 
-// One story in the making: who and what is in it, and the text so far.
+// Composes one story: its cast, and the text so far.
 class Teller {
  public:
   Teller(uint64_t seed, uint64_t index) : rng_(seed, RngStream(RngPurpose::kCorpus, index)) {}
@@ -52,7 +52,7 @@ class Teller {
     return std::move(text_) + '\n';
   }
 
-  // About the story that was told.
+  // A question about the told story.
   StoryQuestion Ask(std::string_view story) {
     const Question& asked = Pick(plot_.questions);
     for (size_t line = 0; line < asked.line; ++line) story.remove_prefix(story.find('\n') + 1);
@@ -146,7 +146,7 @@ class Teller {
     Set("to", "to " + std::string(place[1]));
     constexpr size_t kCount = std::size(kSpots);
     const size_t first = Below(kCount);
-    const size_t step = 1 + Below((kCount - 1) / 2);  // twice the step is never a full turn
+    const size_t step = 1 + Below((kCount - 1) / 2);  // twice the step is no multiple of kCount
     Set("spot1", kSpots[first]);
     Set("Spot1", Capital(std::string(kSpots[first])));
     Set("spot2", kSpots[(first + step) % kCount]);
@@ -171,7 +171,7 @@ class Teller {
     SetAll(Pick(kFoundGoods), {"box", "inside"});
     Set("owner", Pick(kOwners));
 
-    // Some are given away and some are left, and there is never just one.
+    // Some are given away and some remain, and never exactly one.
     const size_t n = 5 + Below(std::size(kNumbers) - 5);
     const size_t given = 2 + Below(n - 3);
     Set("n", kNumbers[n]);
@@ -180,7 +180,7 @@ class Teller {
     Set("many", Pick(kCountables));
   }
 
-  // Chooses the alternatives and fills in the parts, whose values may be templates themselves.
+  // Chooses the alternatives and fills in the parts, whose values may be templates too.
   std::string Expand(std::string_view line) {
     std::string out;
     for (size_t i = 0; i < line.size(); ++i) {
@@ -206,7 +206,7 @@ class Teller {
     return out;
   }
 
-  // One of the alternatives between the brackets around `inside`.
+  // Chooses one of the alternatives between brackets.
   std::string_view Choose(std::string_view inside) {
     std::vector<std::string_view> alternatives;
     int depth = 0;

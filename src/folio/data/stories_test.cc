@@ -109,7 +109,7 @@ TEST(Stories, ArticlesFitTheNextWord) {
   }
 }
 
-// Where everybody is of one sex, the other's pronouns have nobody to stand for.
+// If all characters have one sex, pronouns of the other refer to nobody.
 TEST(Stories, PronounsFitTheNames) {
   int checked = 0;
   for (const std::string& story : Stories()) {
@@ -179,7 +179,7 @@ TEST(Stories, AnswersStandInTheLineThatIsAskedAbout) {
       EXPECT_EQ(text.find_first_of("{}[]~"), std::string::npos) << text;
     }
     const std::vector<std::string> question = Words(asked.question), line = Words(asked.passage);
-    bool told = false;  // something that the question does not say
+    bool told = false;  // something that is not in the question
     for (const std::string& word : Words(asked.answer)) {
       told = told || (Has(line, {word.c_str()}) && !Has(question, {word.c_str()}));
     }

@@ -4,17 +4,17 @@
 #include <span>
 #include <string_view>
 
-// The words that stories are told from. Templates: {x} is a part that the cast of the story plays,
-// [a|b|c] one of the alternatives, `a~` the article that fits the next word. See stories.cc.
+// The words of the stories. Templates: {x} is a part of the story's cast, [a|b|c] one of the
+// alternatives, `a~` the article that fits the next word. See stories.cc.
 namespace folio::internal {
 
-// A question about one of the lines of text that a plot is told in, counted from 0.
+// A question about one line of text of a plot, counted from 0.
 struct Question {
   size_t line;
   std::string_view question, answer;  // templates
 };
 
-// Each of `lines` is a template; one that begins with '?' is told half the time, and "/" begins a
+// Each of `lines` is a template; one that begins with '?' is used half the time, and "/" begins a
 // new line of text.
 struct Plot {
   std::span<const std::string_view> lines;
@@ -26,10 +26,10 @@ std::span<const Plot> Plots();
 struct Named {
   std::string_view name;
   bool she;
-  std::string_view kind = {};  // of animal
+  std::string_view kind = {};  // kind of animal
 };
 
-// The players of parts that belong together.
+// Values of parts that belong together.
 template <size_t N>
 using Row = std::array<std::string_view, N>;
 

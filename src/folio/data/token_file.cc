@@ -16,11 +16,11 @@
 namespace folio {
 namespace {
 
-// The first numbers of llm.c's files of tokens, and of its files of questions.
+// The first numbers of llm.c's token files and question files.
 constexpr int32_t kGpt2Magic = 20240520, kLlama3Magic = 20240801, kEvaluationMagic = 20240522;
 constexpr int32_t kVersion16 = 1, kVersion32 = 7;
 
-// Tokens of plausible vocabularies are below 2^20: a word of 16 bits above another is below this.
+// Ids of realistic vocabularies are below 2^20: the upper 16-bit word of one is below this.
 constexpr uint32_t kUpperLimit = 16;
 
 template <class Word>
@@ -38,7 +38,7 @@ uint32_t WidenWords(const std::byte* bytes, std::span<int32_t> out) {
   return largest;
 }
 
-// Writes little-endian words; one plain loop, so that compilers turn it into vector code.
+// Writes little-endian words in one plain loop, which compilers vectorise.
 template <class Word>
 void Narrow(std::span<const int32_t> ids, std::byte* out) {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -79,7 +79,7 @@ Error WrongLength(const std::string& path, std::string cause) {
                     "the file was truncated; create it again");
 }
 
-// The first value that an id may not have.
+// The first value that is no valid id.
 uint32_t Limit(int64_t vocab_size) {
   constexpr int64_t kMost = int64_t{1} << 31;
   return static_cast<uint32_t>(vocab_size == 0 ? kMost : std::min(vocab_size, kMost));

@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-// llm.c's files, composed by what its documentation says of them: int32 words, little-endian.
+// llm.c's files, written according to its documentation: int32 words, little-endian.
 std::string Words32(const std::vector<uint32_t>& words) {
   std::string bytes;
   for (const uint32_t word : words) {
@@ -84,7 +84,7 @@ TEST(TokenHeaders, AreLlmCs) {
 
 class BareDirectories : public InTemporaryDirectory {
  protected:
-  // Expects what tokens come back from, written so wide, and what they are taken for.
+  // Expects the tokens to be read back, written with this width, and the guessed width.
   void ExpectTaken(const std::vector<int32_t>& ids, TokenWidth written) {
     WriteTokens(At("train.bin"), written, ids);
     WriteTokens(At("val.bin"), written, std::span(ids).first(ids.size() / 3));
@@ -123,7 +123,7 @@ TEST_F(BareDirectories, ZerosAreUint16AndLengthsDecide) {
   };
   EXPECT_EQ(taken(std::string(80, '\0'), std::string(8, '\0')), TokenWidth::k16);
   EXPECT_EQ(taken("", ""), TokenWidth::k16);
-  // Both parts say one thing: what one allows the other may forbid.
+  // Both parts have one width: one may exclude what the other allows.
   const std::string wide("\x05\0\0\0\0\0\0\0", 8);
   EXPECT_EQ(taken(wide + wide, wide), TokenWidth::k64);
   EXPECT_EQ(taken(wide + wide, wide.substr(0, 4)), TokenWidth::k32);
@@ -134,7 +134,7 @@ TEST_F(BareDirectories, ZerosAreUint16AndLengthsDecide) {
 TEST_F(BareDirectories, SixtyFourBitsThatAreNoIdsAreNamed) {
   std::string ids;
   for (int i = 0; i < 100000; ++i) ids += std::string("\x05\0\0\0\0\0\0\0", 8);
-  ids[8 * 30000 + 5] = 1;  // where nobody looked to guess
+  ids[8 * 30000 + 5] = 1;  // where the guess does not look
   PutFile("train.bin", ids);
   PutFile("val.bin", ids.substr(0, 80));
   const Dataset dataset(At("").string());
@@ -233,7 +233,7 @@ TEST_F(TokenFiles, SeveralFilesReadAsOne) {
 }
 
 TEST_F(TokenFiles, FingerprintsAreOfTheTokensAlone) {
-  const auto of = [&](const std::vector<std::vector<int32_t>>& parts, TokenWidth width) {
+  const auto fingerprint = [&](const std::vector<std::vector<int32_t>>& parts, TokenWidth width) {
     std::vector<std::string> paths;
     for (const std::vector<int32_t>& part : parts) {
       paths.push_back(At("p" + std::to_string(paths.size())).string());
@@ -241,16 +241,16 @@ TEST_F(TokenFiles, FingerprintsAreOfTheTokensAlone) {
     }
     return TokenFile(paths, "all", width, 0).Fingerprint();
   };
-  const std::string one = of({{1, 2, 3}}, TokenWidth::k16);
-  EXPECT_EQ(of({{1}, {2, 3}}, TokenWidth::k32), one);
-  EXPECT_NE(of({{1, 2, 4}}, TokenWidth::k16), one);
-  EXPECT_NE(of({{1, 2}}, TokenWidth::k16), one);
+  const std::string one = fingerprint({{1, 2, 3}}, TokenWidth::k16);
+  EXPECT_EQ(fingerprint({{1}, {2, 3}}, TokenWidth::k32), one);
+  EXPECT_NE(fingerprint({{1, 2, 4}}, TokenWidth::k16), one);
+  EXPECT_NE(fingerprint({{1, 2}}, TokenWidth::k16), one);
   // Larger than all pieces: first and last tokens count.
   std::vector<int32_t> many((size_t{1} << 24) + 5, 7);
-  const std::string large = of({many}, TokenWidth::k16);
+  const std::string large = fingerprint({many}, TokenWidth::k16);
   for (const size_t at : {size_t{0}, many.size() - 1}) {
     many[at] = 8;
-    EXPECT_NE(of({many}, TokenWidth::k16), large) << at;
+    EXPECT_NE(fingerprint({many}, TokenWidth::k16), large) << at;
     many[at] = 7;
   }
 }
@@ -266,7 +266,7 @@ TEST_F(TokenFiles, TheHeaderOfLlmCIsNoToken) {
   EXPECT_EQ(file.ShardHash(0), HashHex(tokens));
   WriteFileAtomically(path, whole + "xy");
   EXPECT_TRUE(Contains(ErrorOf([&] { TokenFile(path, TokenWidth::k16, 0); }), "wrong length"));
-  // Tokens that begin like a header and go on otherwise are tokens.
+  // Tokens that begin like a header and continue differently are tokens.
   whole[1023] = 1;
   WriteFileAtomically(path, whole);
   EXPECT_EQ(TokenFile(path, TokenWidth::k16, 0).size(), 515);

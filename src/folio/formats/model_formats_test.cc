@@ -26,6 +26,7 @@
 #include "folio/model_files/checkpoint.h"
 #include "folio/tensor/dtype.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/tokenizer_file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"

@@ -140,7 +140,7 @@ std::vector<Cell> RowOf(const ActivationStats& one) {
            activated ? Value(one.dead).WarnsIf(one.dead > 0) : Value()}};
 }
 
-// The values that stand out most, in deviations.
+// The most extreme values, in standard deviations.
 ReportTable Farthest(const std::vector<ActivationStats>& stats, const ModelText& text,
                      const TokenNames& names) {
   constexpr size_t kMost = 8;

@@ -15,9 +15,9 @@
 namespace folio {
 namespace {
 
-// Rows of a map among many; more cells than that are not seen.
+// Rows of a map in a grid; more cells would not be visible.
 constexpr int64_t kSmallMap = 96;
-// A head whose largest score is below does nothing that has a name here.
+// A head with all scores below this gets no description.
 constexpr double kTellingShare = 0.3;
 
 struct NamedScore {
@@ -31,7 +31,7 @@ constexpr NamedScore kScores[] = {
     {"induction", &HeadScores::induction},
 };
 
-// (T,T) weights as a map without the keys that a query cannot see.
+// (T,T) weights as a map, with keys masked that a query cannot attend to.
 Heatmap MapOf(const std::vector<float>& weights, int64_t T, bool causal) {
   Heatmap map{
       .rows = T, .columns = T, .values = weights, .row_axis = "query", .column_axis = "key"};
@@ -54,8 +54,8 @@ bool Chosen(const AttentionView& view, int64_t layer, int64_t head) {
   return layer == view.layer.value_or(layer) && head == view.head.value_or(head);
 }
 
-// Indices of the view's heads in AttentionText::heads: by layer and head, or those with the largest
-// mean score over the texts first.
+// Indices of the view's heads in AttentionText::heads: by layer and head, or by largest mean score
+// over the texts.
 std::vector<size_t> SortedHeads(std::span<const AttentionText> texts, const AttentionView& view) {
   const std::vector<AttentionHead>& heads = texts.front().heads;
   std::vector<size_t> order;
@@ -114,12 +114,12 @@ ReportTable ScoreTable(const AttentionText& text, std::span<const size_t> order)
   return table;
 }
 
-// MapLayout says how a map lies in the columns of a terminal.
+// The layout of a map in the columns of a terminal.
 struct MapLayout {
   Heatmap map;
-  int64_t step = 1;   // positions in a cell
-  int64_t cell = 0;   // columns of one; kNumberWidth: in numbers
-  int64_t label = 0;  // columns of the rows' labels
+  int64_t step = 1;   // positions in each cell
+  int64_t cell = 0;   // columns of a cell; kNumberWidth: shown as numbers
+  int64_t label = 0;  // columns of row labels
   int64_t first = 0;  // the key of the first column
 };
 
@@ -180,12 +180,11 @@ std::string CellText(float value, double heat, int64_t width, const Terminal& te
   if (std::isnan(value)) return std::string(static_cast<size_t>(width), ' ');
   std::string cell;
   for (int64_t i = 0; i < width; ++i) cell += ShadeSign(terminal, heat);
-  // Blue that is seen on light and dark terminals; the sign lets as much of it through as it
-  // should.
+  // A blue that is visible on light and dark terminals; the character's density shows the strength.
   return terminal.color ? fmt::format("\x1b[38;5;33m{}\x1b[0m", cell) : cell;
 }
 
-// The value of full colour: 1 where nothing is above 0.
+// The value of full colour: 1 if nothing is above 0.
 double Largest(std::span<const float> values) {
   float largest = 0;
   for (const float value : values) {
@@ -230,8 +229,8 @@ std::string HeadName(const AttentionHead& head) {
   return fmt::format("L{} H{}", head.layer, head.head);
 }
 
-// Returns what the head does most, for a small map: the score that it was sorted by, or its largest
-// share where that says something, else its entropy.
+// Returns a caption for a small map: the score that heads are sorted by, or else the head's largest
+// share if it is significant, else its entropy.
 std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
   std::string name = sort;
   if (sort == "layer") {
@@ -244,7 +243,7 @@ std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
   return fmt::format("{} {:.2f}", name, ScoreNamed(head.scores, name));
 }
 
-// The text itself, once for a figure of many maps.
+// The text itself, shown once in a figure of many maps.
 std::string TextNote(const AttentionText& text, const TokenNames& names) {
   std::string whole;
   for (const int32_t id : text.text.ids) whole += names.Bytes(id);
@@ -284,7 +283,7 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
   Heatmap map = head.map;
   map.title = fmt::format("Attention of layer {}, head {}", head.layer, head.head);
   for (const std::string& name : ScoreNames()) {
-    // Held together by a space that breaks no line.
+    // Joined by a no-break space.
     map.caption += fmt::format("{}{}\xC2\xA0{:.2f}", map.caption.empty() ? "" : " · ", name,
                                ScoreNamed(head.scores, name));
   }
@@ -329,7 +328,7 @@ HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> id
   const size_t T = ids.size();
   FOLIO_CHECK(weights.size() == T * T, "weights are (T,T)");
   HeadScores scores;
-  double with_same = 0, with_after_same = 0;  // queries
+  double with_same = 0, with_after_same = 0;  // counts of queries
   for (size_t t = 1; t < T; ++t) {
     const float* row = &weights[t * T];
     bool same = false, after_same = false;

@@ -30,13 +30,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Seen holds a model at a path, as far as it can be read.
+// A model at a path, as far as it can be read.
 struct Seen {
   fs::path path = {};
   const ModelFormat* format = nullptr;
-  uint64_t bytes = 0;                      // of the file, or of those in the directory
-  std::vector<ListedTensor> tensors = {};  // with the names that the model has for them
-  std::optional<FoundModel> found = {};    // or
+  uint64_t bytes = 0;                      // of the file, or of all files in the directory
+  std::vector<ListedTensor> tensors = {};  // with the model's names for them
+  std::optional<FoundModel> found = {};    // else
   std::optional<Error> refusal = {};
 };
 
@@ -52,7 +52,7 @@ uint64_t BytesOf(const fs::path& path) {
   return bytes;
 }
 
-// The parameters, each with how it is stored.
+// The parameters, each with its stored dtype.
 std::vector<ListedTensor> Parameters(const StoredModel& model) {
   std::vector<ListedTensor> tensors;
   const ParamTable table(model.config);
@@ -84,7 +84,7 @@ Seen LookAt(const fs::path& path) {
   return seen;
 }
 
-// Returns how many numbers are stored as each dtype.
+// Returns how many numbers are stored in each dtype.
 std::map<std::string, int64_t> ByDtype(const Seen& seen) {
   std::map<std::string, int64_t> counts;
   for (const ListedTensor& tensor : seen.tensors) counts[tensor.dtype] += tensor.shape.count();
@@ -159,7 +159,7 @@ std::string NormText(const GptConfig& config) {
   return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
 }
 
-// A line for each thing that a model of another kind than GPT-2 does.
+// A line for each difference from GPT-2.
 std::vector<Cell> SwitchFacts(const GptConfig& config) {
   std::vector<Cell> facts;
   const auto add = [&](bool is, const char* title, std::string text) {
@@ -188,7 +188,7 @@ std::vector<Cell> SwitchFacts(const GptConfig& config) {
   return facts;
 }
 
-// A model as a whole. JSON has that as one object, `summary`, and all that its configuration says.
+// The whole model. JSON has it as one object, `summary`, with the complete configuration.
 std::vector<Cell> SummaryFacts(const ParamTable& table) {
   const ModelSummary summary(table);
   std::string heads =
@@ -239,7 +239,7 @@ std::vector<Cell> TokenizerFacts(const Tokenizer* tokenizer) {
               {"hash", tokenizer->hash()}})}};
 }
 
-// Why folio refuses the model.
+// The reason why folio refuses the model.
 std::vector<Cell> RefusalFacts(const Error& refusal, int64_t numbers) {
   std::vector<Cell> facts = {
       {"refused", "refused",

@@ -8,13 +8,12 @@
 namespace folio {
 
 // Describes the model at `path`, in any format (formats/model_formats.h): its configuration, the
-// tokenizer, and how each tensor is stored; of a model that folio refuses the tensors that are
-// there, and why. The adapter of a directory is added, unless that is empty. Throws a kInput Error
-// where there is no model, or nothing of it can be read, or the adapter is not one for it.
+// tokenizer, and how each tensor is stored; for a model that folio refuses, the tensors and the
+// reason. Adds the adapter in `adapter` unless that is empty. Throws a kInput Error if there is no
+// model, or nothing of it can be read, or the adapter does not fit it.
 Report DescribeModel(const std::filesystem::path& path, const std::filesystem::path& adapter);
 
-// Describes a model by its parameters: as a whole, then one by one and together. Nothing is
-// allocated.
+// Describes a model by its parameters: as a whole, one by one, and totals. Allocates none of them.
 Report DescribeParameters(const ParamTable& table);
 
 }  // namespace folio

@@ -19,7 +19,7 @@ double Dot(const Vector& a, const Vector& b) {
   return sum;
 }
 
-// A matrix with these eigenvalues: their diagonal, reflected at random planes.
+// A matrix with these eigenvalues: a diagonal matrix, reflected at random planes.
 Vector WithEigenvalues(const Vector& values) {
   const size_t n = values.size();
   Vector a(n * n);
@@ -82,7 +82,7 @@ TEST(Eigenpairs, OfAMatrixByHand) {
   EXPECT_NEAR(std::abs(pairs.vectors[1][0] - pairs.vectors[1][1]), std::sqrt(2), 1e-15);
 }
 
-// Smaller than the space that is iterated, and larger.
+// Smaller than the iterated space, and larger.
 TEST(Eigenpairs, OfMatricesWithKnownOnes) {
   for (const size_t n : {1, 2, 3, 7, 8, 9, 63, 64, 65, 67, 131}) {
     ExpectFound(Falling(n, 0.9), std::min<int64_t>(static_cast<int64_t>(n), 4));

@@ -27,16 +27,16 @@ namespace {
 
 using Vector = std::vector<double>;
 
-constexpr size_t kSpace = 8;                       // dimensions of the space that is iterated
-constexpr size_t kTaskProducts = size_t{1} << 16;  // what one task of a product multiplies
-constexpr int kIterations = 10'000;  // a bound, for eigenvalues that nothing tells apart
-constexpr double kShift = 1e-10;     // of it: keeps a space that the matrix makes vanish
+constexpr size_t kSpace = 8;                       // dimension of the iterated space
+constexpr size_t kTaskProducts = size_t{1} << 16;  // products in one task
+constexpr int kIterations = 10'000;  // a limit, for eigenvalues that cannot be separated
+constexpr double kShift = 1e-10;     // relative: keeps vectors that the matrix maps to zero
 
 void Add(double scale, const Vector& x, Vector& to) {
   for (size_t i = 0; i < to.size(); ++i) to[i] += scale * x[i];
 }
 
-// Makes the vectors of length 1 and at right angles to each other: Gram and Schmidt, twice.
+// Orthonormalizes the vectors: Gram and Schmidt, twice.
 void Orthonormalize(std::vector<Vector>& basis) {
   for (size_t i = 0; i < basis.size(); ++i) {
     for (int pass = 0; pass < 2; ++pass) {
@@ -63,8 +63,8 @@ std::vector<Vector> Images(std::span<const double> matrix, const std::vector<Vec
   return images;
 }
 
-// Turns each two vectors of the basis, and their images, until the image of one is at right angles
-// to the other; the one of the larger eigenvalue comes first (C. Jacobi, 1846).
+// Rotates each two vectors of the basis, and their images, until the image of one is orthogonal to
+// the other; the one with the larger eigenvalue comes first (C. Jacobi, 1846).
 void Rotate(std::vector<Vector>& basis, std::vector<Vector>& images) {
   for (size_t i = 0; i < basis.size(); ++i) {
     for (size_t j = i + 1; j < basis.size(); ++j) {
@@ -83,8 +83,8 @@ void Rotate(std::vector<Vector>& basis, std::vector<Vector>& images) {
   }
 }
 
-constexpr int64_t kGrain = 256;         // rows of one task
-constexpr int64_t kProductRows = 4096;  // rows whose products are added up in float32
+constexpr int64_t kGrain = 256;         // rows in one task
+constexpr int64_t kProductRows = 4096;  // rows whose products are summed in float32
 
 double Cosine(double product, double squares_a, double squares_b) {
   const double lengths = std::sqrt(squares_a) * std::sqrt(squares_b);
@@ -111,7 +111,7 @@ std::vector<float> ColumnMeans(const Tensor& table) {
   return means;
 }
 
-// Columns of rows [begin, end) of the table, as rows, with `means` off: out (C, end - begin).
+// Transposes rows [begin, end) of the table minus `means`: out (C, end - begin).
 void Transpose(const Tensor& table, std::span<const float> means, int64_t begin, int64_t end,
                float* out) {
   constexpr int64_t kTile = 32;
@@ -148,7 +148,7 @@ std::vector<double> ScatterMatrix(Backend& backend, const Tensor& table,
   return sum;
 }
 
-// Returns the vector with the sign by which its largest entry is positive.
+// Returns the vector with the sign that makes its largest entry positive.
 std::vector<double> Signed(std::vector<double> x) {
   double largest = 0;
   for (const double value : x) {
@@ -174,14 +174,14 @@ std::vector<double> RowNorms(const Tensor& table) {
 constexpr std::array<const char*, 5> kKinds = {"letter", "space and letter", "digit", "punctuation",
                                                "other"};
 
-// Returns the median; where the number of values is even, the upper of the two in the middle.
+// Returns the median; for an even number of values the upper of the two in the middle.
 double UpperMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
 }
 
-// The rows' indices, the longest first or the shortest first; `count` of them.
+// Indices of the `count` longest or shortest rows, in that order.
 std::vector<size_t> Extremes(const std::vector<double>& norms, int64_t count, bool longest) {
   std::vector<size_t> order(norms.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -311,14 +311,14 @@ Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t 
   FOLIO_CHECK(static_cast<int64_t>(matrix.size()) == n * n, "the matrix is (n,n)");
   FOLIO_CHECK(0 <= k && k <= std::min<int64_t>(n, 4), "too many eigenpairs");
   if (k == 0) return {};
-  // The matrix is scaled to a size of 1, so that squares neither overflow nor vanish.
+  // The matrix is scaled to size 1, so that squares neither overflow nor vanish.
   Vector scaled(matrix.begin(), matrix.end());
   const double largest = *std::max_element(scaled.begin(), scaled.end());
   const double scale = largest > 0 && std::isfinite(largest) ? largest : 1;
   for (double& value : scaled) value /= scale;
 
-  // A space as large as the matrix is spanned by any basis; no other is likely to miss a direction
-  // if it is random.
+  // Any basis spans a space as large as the matrix; a smaller one is random, so that it is unlikely
+  // to miss a direction.
   const auto size = static_cast<size_t>(n), count = static_cast<size_t>(k);
   std::vector<Vector> basis(std::min(size, kSpace), Vector(size)), images;
   const CounterRng rng(1, 0);
@@ -372,7 +372,7 @@ std::vector<float> RotaryHands(const RotaryFrequencies& frequencies,
                                std::span<const int64_t> positions) {
   std::vector<float> rows;
   for (const int64_t p : positions) {
-    // The product is one of float32, as models have it.
+    // The product is float32, as in models.
     const auto angle = [&](float step) {
       return static_cast<double>(static_cast<float>(p) * step);
     };

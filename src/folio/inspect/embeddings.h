@@ -16,28 +16,27 @@
 
 namespace folio {
 
-// The largest eigenvalues of a symmetric matrix, largest first, and an eigenvector of length 1 for
-// each, at right angles to the others.
+// The largest eigenvalues of a symmetric matrix, largest first, with orthonormal eigenvectors.
 struct Eigenpairs {
   std::vector<double> values;                // k
   std::vector<std::vector<double>> vectors;  // k, of n each
 };
 
-// Finds the pairs of `matrix` (n,n), symmetric, with no negative eigenvalues, by iterating a space
+// Finds the pairs of `matrix` (n,n), symmetric, without negative eigenvalues, by iterating a space
 // of a few vectors until the matrix maps it onto itself (H. Rutishauser, 1969). Equal eigenvalues
-// are found as often as they occur. Each is found until the matrix maps its vector to its multiple
-// but for `exact` of the largest eigenvalue. REQUIRES: 0 <= k <= min(n, 4).
+// are found with their multiplicity. The residual of each is at most `exact` times the largest
+// eigenvalue. REQUIRES: 0 <= k <= min(n, 4).
 Eigenpairs LargestEigenpairs(std::span<const double> matrix, int64_t n, int64_t k,
                              double exact = 1e-11);
 
-// True if a model adds position embeddings to its tokens; rotary positions are none of these.
+// True if a model adds position embeddings to its tokens; rotary positions are not added.
 bool AddsPositions(const GptConfig& config);
 // The position embeddings that a model adds to its tokens, learned or sinusoidal: (P,C). REQUIRES:
-// it adds some.
+// AddsPositions.
 std::vector<float> PositionTable(const GptWeights& weights);
 
-// Where the hands of rotary positions point that all point to the right at position 0 (n,r): the
-// cosines of their angles at each of the `positions`, then the sines.
+// The rotations of rotary positions (n,r): the cosines of the angles at each of the `positions`,
+// then the sines.
 std::vector<float> RotaryHands(const RotaryFrequencies& frequencies,
                                std::span<const int64_t> positions);
 
@@ -46,53 +45,53 @@ struct Neighbour {
   double cosine = 0;
 };
 
-// The k rows of table (V,C) float32 nearest to `vector` (C) by cosine, nearest first (of equals the
-// lower row), without row `except` (-1 for none); fewer if there are fewer. A row of zeros, or
-// of what is no number, has cosine 0.
+// The k rows of table (V,C) float32 nearest to `vector` (C) by cosine, nearest first (among equals
+// the lower row), without row `except` (-1 for none); fewer if there are fewer. A row of zeros, or
+// with NaN, has cosine 0.
 std::vector<Neighbour> NearestRows(const Tensor& table, std::span<const float> vector, int64_t k,
                                    int64_t except = -1);
 
 // Cosine of each pair of the first `rows` rows: (rows, rows).
 std::vector<float> CosineSimilarity(const Tensor& table, int64_t rows);
 
-// The rows of a table (V,C) along their first principal components: H. Hotelling, 1933. Each one's
-// sign is such that its largest entry is positive.
+// The rows of a table (V,C) along their first principal components: H. Hotelling, 1933. The sign of
+// each makes its largest entry positive.
 struct Projection {
-  std::vector<std::vector<double>> along = {};  // of each component, the coordinates of all rows
+  std::vector<std::vector<double>> along = {};  // for each component, the coordinates of all rows
   std::vector<double> explained = {};           // shares of the variance
 };
-// Finds `count` components, 0 to 4, as exact as LargestEigenpairs says. Where there are fewer
-// columns, or all rows are the same, what is missing is 0. `backend` multiplies.
+// Finds `count` components, 0 to 4, with LargestEigenpairs' precision `exact`. Components beyond
+// the number of columns, or of equal rows, are 0. `backend` multiplies.
 Projection ProjectRows(Backend& backend, const Tensor& table, size_t count, double exact = 1e-11);
 
-// TokenKind is the class of a token's text, which the projection shows as a colour.
+// The class of a token's text, shown as a colour of the projection.
 enum class TokenKind { kLetter, kSpaceLetter, kDigit, kPunctuation, kOther };
 TokenKind KindOf(std::string_view bytes);
 
-// A token and those nearest to it.
+// A token and its nearest tokens.
 struct TokenNeighbours {
   int32_t id = 0;
   std::vector<Neighbour> nearest = {};
 };
 
-// EmbeddingsView holds the norms, neighbours and projections of a model's embeddings.
+// The norms, neighbours and projections of a model's embeddings.
 struct EmbeddingsView {
-  std::vector<double> norms = {};           // of the tokens
-  std::vector<double> position_norms = {};  // of the positions that are added
+  std::vector<double> norms = {};           // of tokens
+  std::vector<double> position_norms = {};  // of added positions
   std::optional<TokenNeighbours> token = {};
-  Projection projection = {};       // of the tokens, along two components
-  std::vector<int32_t> drawn = {};  // those with names in the projection
+  Projection projection = {};       // of tokens, along two components
+  std::vector<int32_t> drawn = {};  // tokens with names in the projection
   int64_t top = 10;                 // rows of the lists
 };
 
-// Looks at the embeddings of the model, with lists of `top` rows, the neighbours of `token` if
-// there is one, and `points` tokens to be drawn with their names, evenly over the ids. `before` is
-// called before the principal components, the longest part.
+// Computes these for the model, with lists of `top` rows, the neighbours of `token` if given, and
+// `points` tokens to be shown with their names, evenly over the ids. `before` is called before the
+// principal components, the longest part.
 EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
                                  int64_t top, int64_t points, const std::function<void()>& before);
 
 // Sizes, the neighbours of the token or the longest and shortest tokens, and figures: tokens,
-// positions, norms, and neighbours with a token. `view` and `weights` must outlive it.
+// positions, norms, and neighbours if there is a token. `view` and `weights` must outlive it.
 Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
                         const TokenNames& names);
 

@@ -38,7 +38,8 @@ TEST(HeadScores, OfAHeadThatLooksAtTheFirstToken) {
 TEST(HeadScores, OfAHeadThatLooksAhead) {
   const HeadScores scores = ScoreHead(Pointing({3, 3, 3, 2}), Ids{5, 6, 5, 5});
   EXPECT_EQ(scores.distance, (2 + 1 + 1) / 3.0);
-  EXPECT_EQ(scores.duplicate, 0.5);  // of queries 2 and 3, the last: what follows is not earlier
+  EXPECT_EQ(scores.duplicate, 0.5);  // for queries 2 and 3, the last: later occurrences do not
+                                     // count
   const HeadScores even = ScoreHead(std::vector<float>(9, 1.0F / 3), Ids{1, 2, 3});
   EXPECT_NEAR(even.entropy, std::log(3.0), 1e-7);
 }
@@ -48,10 +49,10 @@ TEST(HeadScores, OfAHeadThatLooksAtItself) {
   EXPECT_EQ(scores.self, 1);
   EXPECT_EQ(scores.distance, 0);
   EXPECT_EQ(scores.duplicate, 0);  // the query is not an earlier occurrence of itself
-  EXPECT_EQ(scores.induction, 0);  // nor an earlier token
+  EXPECT_EQ(scores.induction, 0);  // and not an earlier token
 }
 
-// a b c a b: the queries "a" and "b" at 3 and 4 have been there before.
+// a b c a b: the queries "a" and "b" at 3 and 4 have occurred before.
 TEST(HeadScores, DuplicatesAndInductionCountWhereTheTokenWasBefore) {
   const Ids ids = {1, 2, 3, 1, 2};
   const HeadScores duplicate = ScoreHead(Pointing({0, 0, 0, 0, 1}), ids);

@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// A row of the last layer's logits, which the others are compared with.
+// A row of the last layer's logits, with which the others are compared.
 struct FinalPrediction {
   std::span<const float> logits;
   double log_sum = 0;
@@ -43,7 +43,7 @@ std::string LensLayerName(int64_t layer) {
   return layer == 0 ? "embedding" : fmt::format("block {}", layer - 1);
 }
 
-// These are widths of the table, in columns.
+// Widths in the table, in columns.
 constexpr int kToken = 5, kColumn = kToken + 6;  // "token  83% "
 constexpr int kLabel = 12;
 
@@ -84,7 +84,7 @@ std::string TableOf(const LensView& view, size_t begin, size_t end, const TokenN
   return text + TableRow("in the text", next);
 }
 
-// All that is known of a position of the view, and in words which it is.
+// All values of one position of the view, and its description.
 ReportTable DetailTable(const LensView& view, size_t index, const TokenNames& names) {
   ReportTable table;
   for (int64_t layer = 0; layer < view.layers; ++layer) {
@@ -105,10 +105,10 @@ std::string PositionText(const LensView& view, size_t index, const TokenNames& n
                      next.empty() ? "" : ", the text continues with " + next);
 }
 
-// These are sizes of the figure, in pixels.
+// Sizes in the figure, in pixels.
 constexpr double kCellWidth = 74, kCellHeight = 34, kLabelWidth = 84;
 constexpr double kBandHead = 40, kBandFoot = 36;
-constexpr size_t kBand = 12;  // positions beside each other
+constexpr size_t kBand = 12;  // positions side by side
 
 struct CellPlace {
   double x, y;
@@ -160,7 +160,7 @@ void DrawBand(SvgWriter& svg, const LensView& view, size_t begin, size_t end, do
   DrawTokens(svg, "in the text", top + static_cast<double>(view.layers) * kCellHeight + 16, next);
 }
 
-// Returns a sentence that says which positions of the text the view has.
+// Returns a sentence that names the positions in the view.
 std::string PositionsShown(const LensView& view) {
   const size_t T = view.text.ids.size(), count = view.positions.size();
   if (count == T) return fmt::format("All {} positions of the text.", T);
@@ -206,7 +206,7 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
   for (const int64_t position : positions) {
     FOLIO_CHECK(0 <= position && position < trace.T(), "no such position");
   }
-  // Positions whose logits are there at a time, here and at the end: 77 MB of 150,000 tokens.
+  // Positions whose logits are in memory at a time, here and at the end: 77 MB for 150,000 tokens.
   constexpr int64_t kMostRows = 64;
   const int64_t L = trace.config().n_layer, V = trace.config().vocab_size;
   const int64_t count = std::ssize(positions), most = std::min(LossChunkRows(count, V), kMostRows);
@@ -221,7 +221,7 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
   for (int64_t begin = 0; begin < count; begin += most) {
     const int64_t rows = std::min(most, count - begin);
     const auto position = [&](int64_t row) { return positions[static_cast<size_t>(begin + row)]; };
-    // The logits of these positions after so many blocks.
+    // The logits of these positions after this many blocks.
     const auto after = [&](int64_t layer, MemoryPlan::Id to) {
       const Tensor stream = trace.Stream(layer), picked = arena.Get(plan, streams);
       for (int64_t row = 0; row < rows; ++row) {

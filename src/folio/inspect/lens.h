@@ -11,14 +11,14 @@
 
 namespace folio {
 
-// LensCell holds what one position's stream would predict if the model ended there.
+// The prediction from one position's stream if the model ended there.
 struct LensCell {
-  int64_t layer = 0;  // blocks gone through; 0 is the embedding
+  int64_t layer = 0;  // number of blocks before; 0 is the embedding
   int64_t position = 0;
   std::vector<TokenProbability> top = {};  // likeliest first
   double entropy = 0;                      // nats
-  double kl = 0;           // nats, of the final prediction from this one: KL(final || this)
-  int64_t final_rank = 0;  // place of the final prediction's first token here; 0 is first
+  double kl = 0;           // nats, from this prediction to the final one: KL(final || this)
+  int64_t final_rank = 0;  // rank here of the final prediction's first token; 0 is first
 };
 
 // The logit lens (nostalgebraist, "interpreting GPT: the logit lens", 2020): every position in
@@ -30,14 +30,15 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
 // The logit lens on some positions of a text.
 struct LensView {
   ModelText text;
-  std::vector<int64_t> positions;  // one or more, each once
+  std::vector<int64_t> positions;  // one or more, distinct
   int64_t layers = 0;              // L + 1
-  std::vector<LensCell> cells;     // as LogitLens: positions outermost
+  std::vector<LensCell> cells;     // as from LogitLens: positions outermost
 
   const LensCell& Cell(size_t position, int64_t layer) const {
     return cells[position * static_cast<size_t>(layers) + static_cast<size_t>(layer)];
   }
-  // "·cat", the token at the position, and what follows it in the text: "" behind the last token.
+  // "·cat", the token at the position; the second returns the one that follows it in the text: ""
+  // behind the last token.
   std::string Token(size_t position, const TokenNames& names) const {
     return names.Shown(text.ids[static_cast<size_t>(positions[position])]);
   }
@@ -47,8 +48,8 @@ struct LensView {
   }
 };
 
-// A table of the likeliest tokens, as a figure too, and all that is known of each position, which
-// on a terminal only a single one has. `view` must outlive it.
+// A table of the likeliest tokens, also as a figure, and all values of each position, which
+// terminals only show for a single one. `view` must outlive it.
 Report LensReport(const LensView& view, const TokenNames& names);
 
 }  // namespace folio

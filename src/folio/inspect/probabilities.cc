@@ -19,7 +19,7 @@
 namespace folio {
 namespace {
 
-// Scores of `targets`, each from the prediction of one of the rows from `first` on.
+// Scores of `targets`, each predicted by one of the rows from `first` on.
 std::vector<TokenScore> ScoreTargets(const Trace& trace, int64_t first,
                                      std::span<const int32_t> targets, int64_t top) {
   const int64_t predictions = std::ssize(targets), V = trace.config().vocab_size;
@@ -50,7 +50,7 @@ double ClassHeat(int rank_class) {
   return static_cast<double>(rank_class) / (kRankClasses - 1);
 }
 
-// Black on the classes' colours, green, yellow, red and violet, none for the likeliest.
+// Black text on the classes' colours, green, yellow, red and violet, none for the likeliest.
 constexpr std::array<int, kRankClasses> kClassColours = {0, 71, 178, 203, 134};
 
 std::string ClassColoured(int rank_class, std::string_view text) {
@@ -59,13 +59,13 @@ std::string ClassColoured(int rank_class, std::string_view text) {
                      kClassColours[static_cast<size_t>(rank_class)], text);
 }
 
-// Underlined beyond the 10th, bold too beyond the 100th: the class can be told without its colour.
+// Underlined beyond the 10th, also bold beyond the 100th: the class is visible without colours.
 std::string Marked(int rank_class, const std::string& coloured) {
   const char* marks = rank_class >= 3 ? "\x1b[1;4m" : rank_class == 2 ? "\x1b[4m" : "";
   return *marks == '\0' ? coloured : marks + coloured + "\x1b[0m";
 }
 
-// The text in its colours, and what they mean.
+// The text in its colours, and their meaning.
 std::string Strip(const TokenScores& scores, const std::string& by, const TokenNames& names,
                   const Terminal& terminal) {
   std::string strip;
@@ -138,7 +138,7 @@ std::vector<Cell> RowOf(size_t position, const TokenScore& score, const TokenNam
   return row;
 }
 
-// The first token, which nothing foresees: for people alone.
+// The first token, which nothing predicts: only shown to people.
 std::vector<Cell> FirstRow(int32_t id, const TokenNames& names) {
   return {{"", ">pos", 0},
           {"", "token", TerminalLabel(names.Shown(id), kWidestToken, /*utf8=*/true)},

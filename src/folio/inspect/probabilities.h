@@ -13,41 +13,41 @@
 
 namespace folio {
 
-// TokenScore says how well the model predicted one token of a text.
+// How well the model predicted one token of a text.
 struct TokenScore {
   int32_t id = 0;
   double probability = 0;
   double surprise = 0;  // -ln probability, nats
-  int64_t rank = 0;     // tokens that were likelier (of equals those of lower id)
+  int64_t rank = 0;     // number of likelier tokens (among equals those with lower id)
   double entropy = 0;   // of the prediction, nats
   std::vector<TokenProbability> top = {};  // likeliest first
 };
 
-// TokenScores says how well a model predicted each token of a text.
+// How well a model predicted each token of a text.
 struct TokenScores {
   ModelText text;
   std::vector<TokenScore> tokens = {};  // of tokens 1 to T-1
   double surprise = 0;                  // mean, nats
-  double entropy = 0;                   // mean of the predictions', nats
-  double bits_per_byte = 0;             // 0 where the bytes are not known
+  double entropy = 0;                   // mean over predictions, nats
+  double bits_per_byte = 0;             // 0 if the number of bytes is not known
   int64_t vocab_size = 0;
 };
 
-// How well a prediction, (V), foresaw the token `id`; `top` of its likeliest tokens.
+// How well a prediction, (V), predicted the token `id`; keeps its `top` likeliest tokens.
 TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top);
-// The windows in which ScoreTokens sees a text. The tokenizer may be null.
+// The windows in which ScoreTokens reads a text. The tokenizer may be null.
 std::vector<TextWindow> ScoreWindows(const ModelText& text, int64_t n_positions,
                                      const Tokenizer* tokenizer);
-// The scores of a text whose tokens from the second on have these, with their means.
+// The scores of a text from those of its tokens from the second on, with their means.
 TokenScores CollectScores(ModelText text, std::vector<TokenScore> tokens, int64_t vocab_size,
                           const Tokenizer* tokenizer);
 
-// Runs the model on the text, of at least two tokens; `top` of the likeliest tokens at each place.
-// A text that is longer than the model's context is seen in windows (eval/perplexity.h) that begin
-// every half of it, each with the beginning that the tokenizer puts before texts if the text has
-// it. REQUIRES: no mask for such a text.
+// Runs the model on the text, of at least two tokens; keeps the `top` likeliest tokens at each
+// place. A text longer than the model's context is read in windows (eval/perplexity.h) that begin
+// every half of it, each with the ids that the tokenizer puts before texts if the text has them.
+// REQUIRES: no mask for such a text.
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top);
-// Does the same with another backend than the model's, which may be busy. `tokenizer` may be null.
+// The same with another backend than the model's, which may be in use. `tokenizer` may be null.
 TokenScores ScoreTokens(Backend& backend, const GptWeights& weights, const Tokenizer* tokenizer,
                         ModelText text, int64_t top);
 
@@ -60,8 +60,8 @@ std::string RankClassName(int rank_class);
 // Returns how many tokens are in each class.
 std::vector<int64_t> RankClasses(const TokenScores& scores);
 
-// Returns from 0 to 1 how much colour the token gets by "rank", "probability" or "entropy": more
-// where it was expected less, or where less was known.
+// Returns from 0 to 1 the strength of the token's colour by "rank", "probability" or "entropy":
+// more for less expected tokens, or less certain predictions.
 double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by);
 
 // The text with a colour for each token, a table of the tokens, and the means. `scores` must

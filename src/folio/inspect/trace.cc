@@ -29,7 +29,7 @@ std::vector<float> Columns(const Tensor& x, const ColumnRange& columns) {
 
 }  // namespace
 
-// Copies what a pass shows to where the trace keeps it.
+// Copies the outputs of a pass into the trace.
 class Trace::Keeper : public TraceSink {
  public:
   explicit Keeper(const Trace& trace) : trace_(trace) {}

@@ -24,16 +24,16 @@ struct HeadTrace {
   std::vector<float> context = {};            // (T,D)
 };
 
-// One text's way through a model, kept to be looked at: what `folio inspect`, `folio explain`, the
-// figures and the web page are fed from. Attention weights are not kept (H*T*T numbers a layer):
-// each head's are made again from its queries and keys when asked for.
+// The intermediate results of one text in a model, kept for `folio inspect`, `folio explain`,
+// figures and the web page. Attention weights are not kept (H*T*T numbers a layer): each head's are
+// recomputed from its queries and keys on request.
 class Trace {
  public:
-  // Runs the model on ids (1 to n_positions of them, each in [0,V)) and keeps `points`. kQkv is
-  // needed for Head, kEmbedded and kOutput for the logit lens, kOutput for token scores. `backend`
-  // and `weights` (float32) must outlive it. `mask` (T,T) is added to the scores of each query
-  // beside what the configuration hides (ops.h says how), or empty. Throws a kUsage Error for other
-  // ids, weights or masks, and a kResource Error if memory does not suffice.
+  // Runs the model on ids (1 to n_positions of them, each in [0,V)) and keeps `points`. Head needs
+  // kQkv, the logit lens needs kEmbedded and kOutput, token scores need kOutput. `backend` and
+  // `weights` (float32) must outlive it. `mask` (T,T) is added to the scores of each query in
+  // addition to the configuration's mask (as ops.h defines), or empty. Throws a kUsage Error for
+  // other ids, weights or masks, and a kResource Error if memory does not suffice.
   Trace(Backend& backend, const GptWeights& weights, std::span<const int32_t> ids,
         const std::vector<TracePoint>& points, std::span<const float> mask = {});
   Trace(const Trace&) = delete;
@@ -47,18 +47,18 @@ class Trace {
   Backend& backend() const { return backend_; }
 
   bool Has(TracePoint point) const { return !Kept(point).empty(); }
-  // (T, width), float32. A layer or, below, a head that the model lacks is a kUsage Error.
-  // REQUIRES: the point was asked for.
+  // (T, width), float32. Throws a kUsage Error for a layer or, below, a head that the model lacks.
+  // REQUIRES: the point was kept.
   Tensor At(TracePoint point, int64_t layer = 0) const;
   // The stream before block `layer`, for layer = L after the last: (T,C). REQUIRES: kEmbedded for
   // layer 0, kOutput for the others.
   Tensor Stream(int64_t layer) const;
   HeadTrace Head(int64_t layer, int64_t head) const;
-  // Writes the weights alone into (T,T). REQUIRES: there is room for as many.
+  // Writes only the weights into (T,T). REQUIRES: `weights` has room for them.
   void HeadWeights(int64_t layer, int64_t head, std::span<float> weights) const;
-  // Logits of rows [begin, end) of `stream` (any number of rows, C), as if it were the last
-  // block's: through ln_f and the head, into out (end - begin, V). Throws a kDiverged Error where
-  // they are not finite.
+  // Logits of rows [begin, end) of `stream` (any number of rows, C), as if it were the last block's
+  // output: through ln_f and the head, into out (end - begin, V). Throws a kDiverged Error if they
+  // are not finite.
   void Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const;
 
  private:
@@ -74,7 +74,7 @@ class Trace {
   std::vector<float> mask_values_;
   Tensor mask_;  // (1,1,T,T), empty for none
   Arena arena_;
-  std::array<std::vector<Tensor>, kTracePoints.size()> kept_;  // by layer; empty if not asked for
+  std::array<std::vector<Tensor>, kTracePoints.size()> kept_;  // by layer; empty if not kept
 };
 
 }  // namespace folio

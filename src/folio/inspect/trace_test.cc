@@ -197,7 +197,7 @@ TEST(TracingWithAMask, HeadsAreWhatTheModelComputes) {
   const auto backend = MakeCpuBackend();
   const std::vector<int32_t> ids = RandomTokens(5, tiny.vocab_size, 5);
   std::vector<float> mask(25, 0);
-  mask[3 * 5 + 1] = -1e9F;  // query 3 does not see key 1, and sees key 2 more
+  mask[3 * 5 + 1] = -1e9F;  // query 3 does not attend to key 1, and attends more to key 2
   mask[3 * 5 + 2] = 2;
   const Trace plain(*backend, weights, ids, Trace::AllPoints());
   const Trace trace(*backend, weights, ids, Trace::AllPoints(), mask);

@@ -15,7 +15,7 @@
 
 namespace folio {
 
-// A number as files have it, the lowest byte first.
+// A little-endian number of a file.
 static_assert(std::endian::native == std::endian::little);
 template <class T>
 T LittleEndian(const void* at) {
@@ -32,31 +32,31 @@ inline std::string_view AsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Numbers and bytes of an untrusted file, from the front. Whatever is wrong is a kInput Error.
+// Reads numbers and bytes of an untrusted file in order. Every mistake is a kInput Error.
 class ByteReader {
  public:
-  // `bytes` must outlive it. `mistake` is what errors say first: "x.pt is not a sound zip file".
+  // `bytes` must outlive it. Errors begin with `mistake`: "x.pt is not a sound zip file".
   ByteReader(std::span<const std::byte> bytes, std::string mistake)
       : bytes_(bytes), mistake_(std::move(mistake)) {}
 
   size_t at() const { return at_; }
   size_t left() const { return bytes_.size() - at_; }
   std::span<const std::byte> all() const { return bytes_; }
-  // Goes on at byte `at`; throws unless that is in the file or its end.
+  // Continues at byte `at`; throws unless that is in the file or its end.
   void Seek(uint64_t at) {
     if (at > bytes_.size()) Fail(fmt::format("byte {} of {}", at, bytes_.size()));
     at_ = static_cast<size_t>(at);
   }
 
-  // A reader of a part, with the same errors.
+  // A reader of a part of the file, with the same errors.
   ByteReader Within(std::span<const std::byte> part) const { return {part, mistake_}; }
 
-  // A little-endian number; throws if the file ends before.
+  // A little-endian number; throws if the file ends before it does.
   template <class T>
   T Number() {
     return LittleEndian<T>(Bytes(sizeof(T)).data());
   }
-  // A number of seven bits a byte, the lowest first; the eighth bit says that more follow.
+  // A number of seven bits a byte, the lowest first; the eighth bit means that more bytes follow.
   uint64_t Varint() {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -76,7 +76,7 @@ class ByteReader {
   }
   std::string_view Text(uint64_t count) { return AsText(Bytes(count)); }
 
-  // Throws `mistake`, and what it is.
+  // Throws `mistake` with the cause.
   [[noreturn]] void Fail(
       std::string cause,
       std::string help = "copy or download it again: it may be truncated or damaged") const {

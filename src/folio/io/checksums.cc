@@ -39,7 +39,7 @@ std::string HashOf(const fs::path& path) {
 
 using Sums = std::map<std::string, std::string>;  // hash by name
 
-// Nothing if there is no such file.
+// Returns nothing if there is no such file.
 std::optional<Sums> ReadChecksums(const fs::path& dir) {
   constexpr uint64_t kMost = 1 << 20;
   const fs::path path = dir / kChecksumsFile;
@@ -65,8 +65,8 @@ std::optional<Sums> ReadChecksums(const fs::path& dir) {
   return sums;
 }
 
-// Returns whether folio wrote a list of checksums for the model in `dir`. A config.json that is not
-// there or cannot be read says nothing: where there is a list, that names it.
+// Returns true if folio wrote a list of checksums for the model in `dir`. If config.json is missing
+// or unreadable it returns false: an existing list then reports that file.
 bool ListIsOurs(const fs::path& dir) {
   constexpr uint64_t kMost = 1 << 20;
   try {
@@ -78,7 +78,7 @@ bool ListIsOurs(const fs::path& dir) {
   }
 }
 
-// The names of the files of which checkpoints are made.
+// The names of the files that checkpoints consist of.
 std::vector<std::string> PartsOf(const fs::path& dir, bool below) {
   std::vector<std::string> names;
   std::error_code error;
@@ -97,8 +97,9 @@ std::vector<std::string> PartsOf(const fs::path& dir, bool below) {
   return names;
 }
 
-// No hash is ever computed of a file without an end (a hole of a terabyte, say): throws a kInput
-// Error for a large one that is not what its header says, or of a kind without a header.
+// Ensures that no hash is computed of a file that has practically no end (a hole of a terabyte,
+// say): throws a kInput Error for a large file whose header does not match it, or of a kind without
+// a header.
 void RequireEnd(const fs::path& path) {
   constexpr uint64_t kMost = uint64_t{16} << 30;
   std::error_code failed;

@@ -64,7 +64,7 @@ TEST_F(Checksums, AnEmptyListIsDamaged) {
                        "dir/SHA256SUMS is damaged | it is empty"));
 }
 
-// As folio's own checkpoints have it.
+// In the form of folio's own checkpoints.
 TEST_F(Checksums, ThatFolioHasWrittenMustBeThereAndComplete) {
   const auto error = [&](bool below = true) {
     return ErrorAndHelp([&] { VerifyChecksums(At("dir"), below); });
@@ -76,7 +76,7 @@ TEST_F(Checksums, ThatFolioHasWrittenMustBeThereAndComplete) {
   WriteFileAtomically(At("dir/README.md"), "what somebody puts there");
   fs::create_directory(At("dir/some.json"));
   EXPECT_TRUE(VerifyChecksums(At("dir")));
-  // A line is lost, wherever its file is.
+  // A missing line is noticed, wherever its file is.
   const std::string whole = ReadFile(At("dir") / kChecksumsFile);
   const size_t state = whole.find("  inside/state.json\n") - 64,
                config = whole.find("  config") - 64;
@@ -94,7 +94,7 @@ TEST_F(Checksums, ThatFolioHasWrittenMustBeThereAndComplete) {
   EXPECT_FALSE(VerifyChecksums(At("dir"))) << "a model from elsewhere has none";
 }
 
-// A hole of a terabyte, of which no hash comes to its end.
+// A hole of a terabyte, whose hash would never be finished.
 TEST_F(Checksums, OfAFileWithoutAnEndAreNotComputed) {
   for (const char* file : {"a", "a.safetensors"}) {
     std::ofstream(At("dir") / file) << "";
@@ -153,7 +153,7 @@ TEST(Crc32c, CheckValueAndNothing) {
   EXPECT_EQ(Crc32c(""), 0u);
 }
 
-// At every length and alignment of what is taken eight bytes at a time.
+// At every length and alignment of the eight-byte steps.
 TEST(Crc32c, IsTheSameWithoutTheProcessorsInstruction) {
   std::string bytes;
   for (int i = 0; i < 300; ++i) bytes += static_cast<char>(i * 37 + i / 7);

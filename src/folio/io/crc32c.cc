@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kPolynomial = 0x82F63B78;  // 0x1EDC6F41 with its bits in reverse order
 constexpr size_t kStep = sizeof(uint64_t);    // bytes at a time
 
-// The sum that a byte with i more behind it adds, by [i][byte].
+// [i][byte]: what a byte with i more bytes behind it adds to the sum.
 constexpr auto kTables = [] {
   std::array<std::array<uint32_t, 256>, kStep> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

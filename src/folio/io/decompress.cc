@@ -40,7 +40,7 @@ Error Damaged(const std::string& name, Compression compression, const std::strin
 class Gunzipper {
  public:
   Gunzipper(ReadBytes from, std::string name) : from_(std::move(from)), name_(std::move(name)) {
-    constexpr int kGzipAndNothingElse = 15 + 16;  // the largest window, and RFC 1952 around it
+    constexpr int kGzipAndNothingElse = 15 + 16;  // largest window, RFC 1952 framing
     FOLIO_CHECK(inflateInit2(&stream_, kGzipAndNothingElse) == Z_OK, "zlib does not start");
   }
   ~Gunzipper() { inflateEnd(&stream_); }
@@ -59,7 +59,7 @@ class Gunzipper {
   }
 
  private:
-  // False behind the last stream.
+  // Returns false behind the last stream.
   bool MoreInput() {
     if (stream_.avail_in == 0) {
       piece_.clear();
@@ -91,15 +91,15 @@ class Gunzipper {
   bool between_ = false;  // a stream has ended; another one may follow
 };
 
-// Behind BZh and a digit there is the mark of a block, or of the end.
+// BZh and a digit are followed by the mark of a block, or of the end.
 bool IsBzip2(std::string_view head) {
   const std::string_view mark = head.substr(0, 10).substr(std::min<size_t>(4, head.size()));
   return head.starts_with("BZh") && head.size() > 3 && head[3] >= '1' && head[3] <= '9' &&
          (mark == "1AY&SY" || mark == "\x17\x72\x45\x38\x50\x90");
 }
 
-// How many bytes back a frame of zstd refers, as its header says (RFC 8878, 3.1.1.1); 0 where the
-// header is none.
+// How many bytes back a zstd frame refers, according to its header (RFC 8878, 3.1.1.1); 0 if the
+// header is invalid.
 uint64_t ZstdWindow(std::string_view frame) {
   constexpr size_t kDescriptor = 4, kDictionary = 5;
   if (frame.size() <= kDictionary) return 0;
@@ -110,7 +110,7 @@ uint64_t ZstdWindow(std::string_view frame) {
     const uint64_t base = uint64_t{1} << (10 + (byte(kDescriptor + 1) >> 3));
     return base + base / 8 * (byte(kDescriptor + 1) & 7);
   }
-  // The content is the window: its size follows the number of a dictionary.
+  // The content is the window: its size follows the dictionary's number.
   constexpr std::array<size_t, 4> kDictionaryBytes = {0, 1, 2, 4};
   const size_t at = kDictionary + kDictionaryBytes[descriptor & 3];
   const size_t count = size_t{1} << (descriptor >> 6);
@@ -149,7 +149,7 @@ const Libarchive& TheLibarchive() {
   return library;
 }
 
-// One stream on its way through libarchive.
+// Unpacks one stream through libarchive.
 class Unpacker {
  public:
   Unpacker(ReadBytes from, Compression compression, std::string name)
@@ -169,7 +169,7 @@ class Unpacker {
     if (!opened_) {
       opened_ = true;
       Check(library_.archive_read_open(archive_.get(), this, nullptr, &Unpacker::OnRead, nullptr));
-      // A stream that is too short for its own header goes through libarchive as it is.
+      // A stream that is too short for its own header passes through libarchive unchanged.
       if (library_.archive_filter_count(archive_.get()) < 2)
         throw Damaged(name_, compression_, "it is truncated");
       archive_entry* entry = nullptr;
@@ -195,7 +195,7 @@ class Unpacker {
     void operator()(archive* one) const { TheLibarchive().archive_read_free(one); }
   };
 
-  // Exceptions do not pass through C: they wait in problem_.
+  // Exceptions must not pass through C code: they are kept in problem_.
   static la_ssize_t OnRead(archive* /*from*/, void* context, const void** bytes) {
     auto& unpacker = *static_cast<Unpacker*>(context);
     try {
@@ -218,7 +218,7 @@ class Unpacker {
     throw Damaged(name_, compression_, said == nullptr ? "it is damaged or truncated" : said);
   }
 
-  // libzstd refuses a window of more, so that nobody's file takes so much memory.
+  // libzstd refuses larger windows, so that no file can demand that much memory.
   void RequireWindow() const {
     constexpr uint64_t kMostWindow = uint64_t{128} << 20;
     if (compression_ != Compression::kZstd) return;
@@ -231,7 +231,7 @@ class Unpacker {
   }
 
   void CheckAllRead() {
-    // The empty format takes what cannot be unpacked for nothing, and bzip2 ends at other bytes.
+    // The empty format accepts any input as an empty archive, and bzip2 ends at other bytes.
     std::string more;
     const auto used = static_cast<size_t>(library_.archive_filter_bytes(archive_.get(), -1));
     if (used < taken_ || from_(more, 1) > 0)
@@ -239,7 +239,7 @@ class Unpacker {
   }
 
   static constexpr size_t kPiece = size_t{1} << 16;
-  static constexpr size_t kHead = 18;  // no header of a frame of zstd is longer
+  static constexpr size_t kHead = 18;  // the longest header of a zstd frame
 
   const Libarchive& library_ = TheLibarchive();
   ReadBytes from_;
@@ -248,8 +248,8 @@ class Unpacker {
   std::unique_ptr<archive, Free> archive_;
   bool opened_ = false, at_end_ = false;
   std::string piece_;
-  std::string head_;  // how it all begins
-  size_t taken_ = 0;  // bytes that libarchive was given
+  std::string head_;  // the first bytes of the input
+  size_t taken_ = 0;  // bytes given to libarchive
   std::exception_ptr problem_;
 };
 

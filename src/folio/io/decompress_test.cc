@@ -22,7 +22,7 @@ ReadBytes FromString(std::string bytes, size_t most) {
   };
 }
 
-// All of a stream, read in pieces, from an input that gives so much at a time.
+// All of a stream, read in pieces, from an input that returns `given` bytes at a time.
 std::string Unpacked(const std::string& packed, size_t piece = 1 << 16, size_t given = 1 << 20) {
   const auto compression = FindCompression(packed);
   if (!compression) return "not recognised";
@@ -64,7 +64,7 @@ TEST(Decompressing, StreamsInARowAreOne) {
   }
 }
 
-// At every length, of one stream and of a second one behind it; and with each of its bytes changed.
+// At every length, of one stream and of a second one after it; and with each of its bytes changed.
 TEST(Decompressing, DamageIsAnErrorThatNamesTheFile) {
   const std::string text = Words(60);
   for (const char* how : kAll) {
@@ -82,7 +82,7 @@ TEST(Decompressing, DamageIsAnErrorThatNamesTheFile) {
   }
 }
 
-// Where the format has room that nobody looks at (a time, a name) the text must be right.
+// Bytes that the format does not check (a time, a name) may change, but the text must be right.
 TEST(Decompressing, ChangedBytesNeverGiveAnotherText) {
   // zstd's program adds a checksum, libarchive does not: "one two one two one two\n".
   const std::string zstd(
@@ -124,10 +124,10 @@ TEST(Decompressing, OtherBytesAreNotCompressed) {
   }
 }
 
-// As `zstd --long=31` writes it: sound, and not to be read with the memory that is allowed.
+// As `zstd --long=31` writes it: sound, but not readable within the allowed memory.
 TEST(Decompressing, ALongWindowIsNoDamage) {
   const std::string head = "\x28\xB5\x2F\xFD";
-  const std::string block("\x29\0\0hello", 8);  // the last one, of five bytes as they are
+  const std::string block("\x29\0\0hello", 8);  // the last one, five bytes uncompressed
   const auto told = [&](const std::string& header) {
     return ErrorAndHelp([&] { Unpacked(head + header + block); });
   };
@@ -136,7 +136,7 @@ TEST(Decompressing, ALongWindowIsNoDamage) {
                        "some.file: the compression window is too large",
                        "it is 2048 MiB, at most 128 MiB", "zstd -dc --long=31"));
   EXPECT_TRUE(Contains(told(std::string("\0\x89", 2)), "it is 144 MiB"));
-  // The size of the content, of 1 GiB, is that of the window where there is one segment.
+  // The size of the content, 1 GiB, is that of the window if there is one segment.
   EXPECT_TRUE(Contains(told(std::string("\xA0\0\0\0\x40", 5)), "it is 1024 MiB"));
   EXPECT_TRUE(Contains(told(std::string("\xA1\7\0\0\0\x40", 6)), "it is 1024 MiB"));
 }

@@ -62,7 +62,7 @@ const Libcurl& TheLibcurl() {
 
 constexpr size_t kGitDigits = 40;
 
-// The hash of a wanted file, of whichever kind its own is, of bytes that come in pieces.
+// Hashes the bytes of a wanted file, which come in pieces, with its own kind of hash.
 class ContentHash {
  public:
   explicit ContentHash(const WantedFile& wanted)
@@ -94,10 +94,10 @@ void AddFile(const fs::path& path, ContentHash& hash) {
   ReadPieces(path, [&](std::string_view piece) { hash.Add(piece); });
 }
 
-// The bytes of a wanted file as they come: hashed, counted, written.
+// Receives the bytes of a wanted file: hashes, counts and writes them.
 class Arrival {
  public:
-  // Begins with what an earlier one has left. `source` is where they come from, for errors.
+  // Begins with what an earlier attempt has left. `source` is the origin in errors.
   Arrival(const WantedFile& wanted, std::string source)
       : wanted_(wanted),
         source_(std::move(source)),
@@ -147,13 +147,13 @@ class Arrival {
   std::unique_ptr<ContentHash> hash_ = std::make_unique<ContentHash>(wanted_);
 };
 
-// Says where bytes come too slowly: in a stretch of time of `seconds`, one behind the other.
+// Detects bytes that come too slowly, in consecutive periods of `seconds`.
 class RateGuard {
  public:
   explicit RateGuard(const FetchLimits& limits)
       : seconds_(limits.rate_seconds), slowest_(limits.slowest_rate), since_(SteadySeconds()) {}
 
-  // Returns what is said where `bytes`, all that have come, are too few; "" where they are not.
+  // Returns the error's text if `bytes`, all that have come, are too few; else "".
   std::string TooSlow(int64_t bytes) {
     const double now = SteadySeconds(), passed = now - since_;
     if (passed < seconds_) return "";
@@ -171,14 +171,14 @@ class RateGuard {
   int64_t before_ = 0;
 };
 
-// What comes from a server, as libcurl's callbacks see it. Exceptions do not pass through C: they
-// wait in `problem`.
+// The answer of a server as libcurl's callbacks receive it. Exceptions must not pass through C
+// code: they are kept in `problem`.
 struct Transfer {
   std::function<void(std::string_view piece)> on_piece;
   std::function<void()> on_progress;
   std::function<void(std::string_view line)> on_header;
   std::exception_ptr problem = nullptr;
-  int64_t bytes = 0;  // that have come in this request
+  int64_t bytes = 0;  // received in this request
 
   template <class F>
   bool Try(const F& f) {
@@ -218,7 +218,7 @@ void SetUp(CURL* curl, const std::string& url, const FetchLimits& limits, int64_
            const std::string& otherwise, Transfer& transfer, char* reason) {
   const auto set = TheLibcurl().curl_easy_setopt;
   set(curl, CURLOPT_URL, url.c_str());
-  // Where libcurl does not know a scheme it would go on allowing all of them.
+  // If libcurl did not know a scheme it would keep all of them allowed.
   if (set(curl, CURLOPT_PROTOCOLS_STR, limits.schemes.c_str()) != CURLE_OK ||
       set(curl, CURLOPT_REDIR_PROTOCOLS_STR, limits.redirect_schemes.c_str()) != CURLE_OK) {
     throw RuntimeError(fmt::format("cannot fetch {}", url),
@@ -242,7 +242,7 @@ void SetUp(CURL* curl, const std::string& url, const FetchLimits& limits, int64_
   set(curl, CURLOPT_XFERINFODATA, &transfer);
   set(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(from));
   if (limits.token.empty()) return;
-  // Without CURLOPT_UNRESTRICTED_AUTH it stays with the first host and port.
+  // Without CURLOPT_UNRESTRICTED_AUTH the token is sent only to the first host and port.
   set(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
   set(curl, CURLOPT_XOAUTH2_BEARER, limits.token.c_str());
 }
@@ -250,10 +250,10 @@ void SetUp(CURL* curl, const std::string& url, const FetchLimits& limits, int64_
 struct Outcome {
   CURLcode result = CURLE_OK;
   long status = 0;
-  std::string reason = {};  // of a result that is not CURLE_OK
+  std::string reason = {};  // set if the result is not CURLE_OK
 };
 
-// One request for the bytes of `url` from `from` on. Throws what `transfer` threw.
+// Requests the bytes of `url` from `from` on. Throws what `transfer` threw.
 Outcome Perform(const std::string& url, const FetchLimits& limits, int64_t from,
                 const std::string& otherwise, Transfer& transfer) {
   std::array<char, CURL_ERROR_SIZE> reason = {};
@@ -292,7 +292,7 @@ Outcome Perform(const std::string& url, const FetchLimits& limits, int64_t from,
   throw RuntimeError(what, outcome.reason + more, otherwise);
 }
 
-// One request for what is still to come. False where the server cannot begin in the middle.
+// Requests what is still missing. Returns false if the server cannot begin in the middle.
 bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arrival,
                  const OnFetched& on_fetched, const FetchLimits& limits) {
   const bool resumed = arrival.bytes() > 0;
@@ -300,7 +300,7 @@ bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arri
                     .on_progress = [&] { on_fetched(arrival.bytes()); },
                     .on_header = [](std::string_view) {}};
   const Outcome outcome = Perform(url, limits, arrival.bytes(), wanted.otherwise, transfer);
-  constexpr long kNothingThere = 416;  // which libcurl may take for success
+  constexpr long kNothingThere = 416;  // libcurl may treat it as success
   if (resumed && (outcome.result == CURLE_RANGE_ERROR || outcome.status == kNothingThere)) {
     return false;
   }
@@ -310,7 +310,7 @@ bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arri
               wanted.otherwise);
 }
 
-// The address that a header line "Link: <address>; rel="next"" names; "" for another line.
+// The address in a header line "Link: <address>; rel="next""; "" for other lines.
 std::string NextOf(std::string_view line) {
   constexpr std::string_view kLink = "link:";
   const bool link = line.size() > kLink.size() &&
@@ -377,7 +377,7 @@ void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched
 void CopyFile(const fs::path& from, const WantedFile& wanted) {
   const MappedFile file(from);
   const std::string_view bytes = AsText(file.bytes());
-  if (bytes.size() > static_cast<uint64_t>(wanted.bytes)) {  // perhaps without an end
+  if (bytes.size() > static_cast<uint64_t>(wanted.bytes)) {  // possibly an endless file
     ThrowOther(
         from.string(), wanted,
         fmt::format("it has {} bytes, the published file has {}", bytes.size(), wanted.bytes));

@@ -7,61 +7,61 @@
 
 namespace folio {
 
-// A file that must come out exactly as it was published.
+// A file that must be downloaded exactly as it was published.
 struct WantedFile {
-  std::filesystem::path path;  // where it is to lie; its directory exists
-  // Of its bytes, in hexadecimal digits: 64 of SHA-256, or 40 of what git calls it (SHA-1). "" if
-  // nobody knows it: its size is then that of `bytes`, and a download is never gone on with.
+  std::filesystem::path path;  // destination; its directory exists
+  // Hexadecimal digits: 64 of SHA-256, or 40 of git's hash (SHA-1). "" if it is not known: the file
+  // then has exactly `bytes` bytes, and an interrupted download is not continued.
   std::string hash;
-  int64_t bytes = 0;           // no more are taken
-  std::string otherwise = {};  // what to do where it cannot be got, for errors
+  int64_t bytes = 0;           // more than these are refused
+  std::string otherwise = {};  // what to do if it cannot be downloaded, for errors
 };
 
-// Returns whether there is a regular file at wanted.path with this hash. Throws a kInput Error if
+// Returns true if there is a regular file at wanted.path with this hash. Throws a kInput Error if
 // it cannot be read.
 bool IsThere(const WantedFile& wanted);
 
 struct FetchLimits {
   long connect_seconds = 20;
-  // Slower than `slowest` bytes a second for so long is given up: the connection stalls.
+  // A connection that stays below `slowest` bytes a second for this time is given up as stalled.
   long stall_seconds = 30;
   long slowest = 100;
-  // And so is what comes with fewer than `slowest_rate` bytes a second over so long, which would
-  // not end within days.
+  // A download slower than `slowest_rate` bytes a second over this time is given up too, since it
+  // would not end within days.
   double rate_seconds = 120;
   int64_t slowest_rate = 4096;
-  // Called about each second while anything is awaited. What it throws ends the work.
+  // Called about once a second while waiting. An exception ends the work.
   std::function<void()> on_wait = {};
-  // Schemes that a URL, and one that a server sends elsewhere to, may have: a comma between them.
+  // Schemes that a URL, and the target of a redirect, may have, separated by commas.
   std::string schemes = "https";
   std::string redirect_schemes = "https";
-  std::string token = {};   // sent to the host of the URL, and to no other that it sends on to
-  std::string denied = {};  // what to do where the server refuses this user (401, 403)
+  std::string token = {};   // sent to the host of the URL, but to no host of a redirect
+  std::string denied = {};  // what to do if the server refuses this user (401, 403)
 };
 
-// Called now and then with the bytes that have come; what it throws ends the work.
+// Called now and then with the number of bytes received; an exception ends the work.
 using OnFetched = std::function<void(int64_t bytes)>;
 
-// Downloads `url` to wanted.path with libcurl. The file appears only when all its bytes have come
-// and have the hash; what lay there is untouched until then. Where it ends early a large part is
-// kept beside it (PartialFile), and the next call goes on behind that, if the server can. Of
-// bytes with another hash nothing is kept. Throws a kRuntime Error where the network fails, and a
-// kInput Error where the bytes are others or the server refuses this user.
+// Downloads `url` to wanted.path with libcurl. The file appears only when all its bytes have been
+// received and have the hash; an existing file stays untouched until then. If the download ends
+// early a large part is kept beside it (PartialFile), and the next call continues behind that part
+// if the server can. Bytes with another hash are discarded. Throws a kRuntime Error if the network
+// fails, and a kInput Error if the bytes differ or the server refuses this user.
 void FetchFile(const std::string& url, const WantedFile& wanted, const OnFetched& on_fetched,
                const FetchLimits& limits = {});
 
 // An answer in memory.
 struct FetchedPage {
-  long status = 200;      // or 404, then without a body
-  std::string body = {};  // of `max_bytes` at most
-  std::string next = {};  // the address of the next page that the server names; "" for none
+  long status = 200;      // or 404, with an empty body
+  std::string body = {};  // at most `max_bytes`
+  std::string next = {};  // the address of the next page according to the server; "" for none
 };
 
-// Throws a kRuntime Error where the network fails or the server has no answer, and a kInput Error
-// for one that is longer.
+// Throws a kRuntime Error if the network fails or the server has no answer, and a kInput Error if
+// the answer is longer than max_bytes.
 FetchedPage FetchPage(const std::string& url, int64_t max_bytes, const FetchLimits& limits = {});
 
-// FetchFile from a file. Throws a kInput Error.
+// FetchFile from a local file. Throws a kInput Error.
 void CopyFile(const std::filesystem::path& from, const WantedFile& wanted);
 
 }  // namespace folio

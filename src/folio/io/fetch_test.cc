@@ -47,10 +47,11 @@ TEST(Sha256, IsThatOfTheStandard) {
 }
 
 // Answers connections on a port of this machine, one after the other, each with the next of the
-// given texts, and then takes no more. Whoever says nothing for a minute is given up.
+// given texts, then accepts no more. A client that is silent for a minute is dropped.
 class Server {
  public:
-  // With a `drip`, the second half of each comes in pieces of so many bytes, 20 in a second.
+  // With a `drip`, the second half of each answer comes in pieces of this many bytes, 20 per
+  // second.
   explicit Server(std::vector<std::string> answers, size_t drip = 0) : drip_(drip) {
     sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -106,7 +107,7 @@ class Server {
     }
     if (answer == "wait") ReadTo(fd, "");
     size_t sent = 0;
-    if (drip_ > 0) {  // headers and some of the body, then a few bytes at a time
+    if (drip_ > 0) {  // headers and part of the body, then a few bytes at a time
       sent = answer.size() / 2;
       (void)!send(fd, answer.data(), sent, MSG_NOSIGNAL);
       for (ssize_t n = 1; n > 0 && sent < answer.size(); sent += static_cast<size_t>(n)) {
@@ -143,7 +144,7 @@ class FetchTest : public InTemporaryDirectory {
              const OnFetched& on = Ignore) const {
     FetchFile(url, Wanted(), on, limits);
   }
-  // Fetches, expects it to fail so, and nothing to have changed in the directory.
+  // Fetches, expects this failure, and no change in the directory.
   Error Failure(const std::string& url, const FetchLimits& limits, ErrorKind kind) const {
     const std::string before = Listing();
     const Error error = Refused([&] { Fetch(url, limits); }, kind);
@@ -247,7 +248,7 @@ TEST_F(FetchTest, RedirectsGoNowhereElse) {
   EXPECT_TRUE(IsThere(Wanted()));
 }
 
-// A file that is large enough for its beginning to be kept.
+// A file so large that its beginning is kept.
 class LargeFetch : public FetchTest {
  protected:
   static constexpr size_t kSize = 3 << 20, kCut = 2 << 20;
@@ -262,7 +263,7 @@ class LargeFetch : public FetchTest {
   std::string Failure(const std::string& url, ErrorKind kind = ErrorKind::kRuntime) const {
     return ErrorOf([&] { Fetch(url); }, kind);
   }
-  // All of it is promised, and the connection ends after kCut bytes.
+  // Promises all of it, but ends the connection after kCut bytes.
   std::string Cut() const {
     return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", kSize) +
            body_.substr(0, kCut);
@@ -292,7 +293,7 @@ TEST_F(LargeFetch, ACutConnectionIsGoneOnFromWhereItWasCut) {
   EXPECT_TRUE(Contains(server.requests(), "Range: bytes=2097152-\r\n"));
 }
 
-// It would take a week, and at no moment does it stall.
+// It would take a week, but never stalls.
 TEST_F(LargeFetch, WhatComesTooSlowlyIsGivenUpAndGoneOnWith) {
   const size_t half = Ok(body_).size() / 2 - (Ok(body_).size() - body_.size());
   {
@@ -321,8 +322,7 @@ TEST_F(LargeFetch, ARedirectIsGoneOnFromToo) {
   ExpectWhole();
 }
 
-// Where the server ignores ranges, sends one of another place, or says that nothing more is to
-// come.
+// The server ignores ranges, sends one of another place, or says that nothing more is left.
 TEST_F(LargeFetch, WithoutTheRestItBeginsAnew) {
   for (const std::string& second :
        {Ok(body_), Rest(kCut + 1),
@@ -341,7 +341,7 @@ TEST_F(LargeFetch, OfBytesWithAnotherHashNothingIsKept) {
   const Server server({Ok(other)});
   EXPECT_TRUE(Contains(Failure(server.url(), ErrorKind::kInput), wanted_.hash));
   EXPECT_EQ(Names(), Strings{});
-  // Nor of a damaged beginning.
+  // A damaged beginning is not kept either.
   WriteFileAtomically(At(part_), other.substr(kSize - kCut));
   const Server rest({Rest(kCut)});
   EXPECT_TRUE(Contains(Failure(rest.url(), ErrorKind::kInput), wanted_.hash));
@@ -362,7 +362,7 @@ TEST_F(LargeFetch, ThePartOfAnotherDownloadIsNotGoneOnFrom) {
   EXPECT_EQ(server.requests().find("Range:"), std::string::npos);
 }
 
-// In a directory that all may write to, somebody else knows the name.
+// In a directory that all may write to, another user knows the name.
 TEST_F(LargeFetch, NothingIsAddedToAFileThatOthersSee) {
   const auto fails = [&] { Failure("http://127.0.0.1:1/"); };
   WriteFileAtomically(At("precious"), "modified since");
@@ -381,7 +381,7 @@ TEST_F(LargeFetch, NothingIsAddedToAFileThatOthersSee) {
 
 TEST_F(LargeFetch, ALoopOfRedirectsEnds) {
   std::vector<std::string> answers;
-  // A server that sends back to itself; it cannot know its port before it has one.
+  // A server that redirects to itself; it cannot know its port in advance.
   for (int i = 0; i < 20; ++i) {
     answers.emplace_back(
         "HTTP/1.1 302 Found\r\nLocation: /file\r\nContent-Length: 0\r\n"

@@ -39,12 +39,12 @@ using internal::ThrowCannotRead;
 using internal::ThrowCannotWrite;
 using internal::WriteAll;
 
-// A list that only grows, so that a handler may walk it at any time; entries are used again. Their
-// sizes are 0 while they are changed.
+// A list that only grows, so that a signal handler may read it at any time; entries are reused. The
+// size of an entry is 0 while it changes.
 struct Entry {
   std::atomic<const std::byte*> begin = nullptr;
   std::atomic<size_t> size = 0;
-  char path[1024] = {};  // cut, if it is longer
+  char path[1024] = {};  // truncated if longer
   Entry* next = nullptr;
 };
 std::atomic<Entry*> g_entries = nullptr;
@@ -66,14 +66,14 @@ extern "C" void OnBusError(int signal, siginfo_t* info, void*) {
         "training run\n");
     _exit(static_cast<int>(ErrorKind::kInput));
   }
-  std::signal(signal, SIG_DFL);  // comes again at once
+  std::signal(signal, SIG_DFL);  // is raised again at once
 }
 
 // Readable bytes behind those of a mapped file.
 constexpr size_t kPast = 64;
 constexpr char kSpelling[] = "check the spelling of the path";
 
-// Throws the Error of a file that is sound and does not fit into this process.
+// Throws the Error for a file that is sound but does not fit into this process.
 [[noreturn]] void ThrowCannotMap(const fs::path& path, uint64_t size, int error) {
   if (error != ENOMEM) ThrowCannotRead(path, error);
   rlimit limit = {};
@@ -102,7 +102,7 @@ void ReadAll(int fd, const fs::path& path, std::span<std::byte> to) {
   }
 }
 
-// Makes everything below `directory` and itself durable.
+// Flushes `directory` and everything below it to disk.
 void SyncTree(const fs::path& directory) {
   std::error_code unread;
   for (const std::string& name : internal::NamesIn(directory, &unread)) {
@@ -119,7 +119,7 @@ void SyncTree(const fs::path& directory) {
   internal::SyncDirectory(directory);
 }
 
-// The bytes of a file, from when they are mapped until they are not.
+// Registers the bytes of a file while they are mapped.
 void AddMappedBytes(const std::byte* begin, size_t size, const std::filesystem::path& path) {
   const std::lock_guard lock(g_mutex);
   Entry* entry = g_entries;
@@ -148,9 +148,9 @@ void RemoveMappedBytes(const std::byte* begin) {
 
 }  // namespace
 
-// What is written beside its target, under a name of its own.
+// A file or directory being written beside its target under a temporary name.
 struct internal::Unfinished {
-  // Takes the name `.NAME.tmp-PID` unless there is another.
+  // Takes the name `.NAME.tmp-PID`, or a similar one if that exists.
   explicit Unfinished(const fs::path& as_spelt)
       : name(as_spelt),
         resolved(ResolveTarget(as_spelt)),
@@ -158,7 +158,7 @@ struct internal::Unfinished {
         temporary(TemporaryFor(target)) {}
   ~Unfinished() {
     if (fd < 0) return;
-    // What has taken a file's name meanwhile is left alone if it is a directory.
+    // A directory that has taken the file's name meanwhile is left alone.
     struct stat info = {};
     if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
       target.RemoveTree(temporary);
@@ -179,7 +179,7 @@ struct internal::Unfinished {
     throw UsageError(fmt::format("{} is written and closed", name.string()),
                      "nothing can follow Commit", "write it again as a whole");
   }
-  // Makes the file durable, and gives it the target's name.
+  // Flushes the file to disk and gives it the target's name.
   void PutInPlace() {
     if (internal::FlushFile(fd) != 0 || target.Rename(temporary, target.name()) != 0 ||
         close(std::exchange(fd, -1)) != 0 || target.SyncDirectory() != 0) {
@@ -190,7 +190,7 @@ struct internal::Unfinished {
   const fs::path name, resolved;
   const HeldName target;
   std::string temporary;
-  int fd = -1;  // locked as long as it is open: a temporary without a lock is a leftover
+  int fd = -1;  // locked while open: a temporary file without a lock is a leftover
 };
 
 void ReportMappedFaults() {
@@ -242,8 +242,8 @@ std::string ReadFile(const fs::path& path, uint64_t max_bytes) {
 
   std::string bytes;
   size_t used = 0;
-  // Room for the size that the file claims and one byte more, so that its end is seen at once; but
-  // what counts is what can be read.
+  // Room for the claimed size and one byte more, so that the end is seen at once; but only bytes
+  // actually read count.
   const uint64_t claimed =
       std::min(static_cast<uint64_t>(std::max<off_t>(info.st_size, 0)), max_bytes);
   bytes.resize(static_cast<size_t>(std::max<uint64_t>(claimed + 1, kPiece)));
@@ -283,11 +283,6 @@ void RequireDirectory(const fs::path& path, std::string_view what) {
                    fs::exists(status) ? "give the directory that contains the file" : kSpelling);
 }
 
-bool IsFileName(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." &&
-         std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });
-}
-
 void CreateDirectories(const fs::path& path) {
   std::error_code error;
   if (const fs::path guarded = internal::GuardedPath(path); !guarded.empty()) {
@@ -297,13 +292,13 @@ void CreateDirectories(const fs::path& path) {
     if (error) internal::ThrowCannotWrite(path, error.value());
     return internal::SyncDirectory(guarded.parent_path());
   }
-  std::vector<fs::path> holders;  // of the names that are new, the innermost first
+  std::vector<fs::path> holders;  // parents of the new names, innermost first
   for (fs::path made = path; !made.empty() && !fs::exists(made, error); made = made.parent_path()) {
     holders.push_back(made.has_parent_path() ? made.parent_path() : ".");
   }
   fs::create_directories(path, error);
   if (!error && fs::is_directory(path, error)) {
-    // A directory that may be entered but not listed cannot be opened to be flushed.
+    // A directory that may be entered but not listed cannot be opened for flushing.
     for (const fs::path& holder : holders) {
       if (access(holder.c_str(), R_OK) == 0) internal::SyncDirectory(holder);
     }
@@ -381,7 +376,7 @@ MappedFile::MappedFile(const fs::path& path, Loading loading) : path_(path) {
   if (fstat(fd.get(), &info) != 0) ThrowCannotRead(path, errno);
   if (info.st_size == 0) return;
   const size_t size = static_cast<size_t>(info.st_size);
-  // Memory that a file will lie over is not written to, so that none is promised for it.
+  // Memory that a file will be mapped over is not written to, so none is reserved for it.
   const int access = loading == Loading::kRead ? PROT_READ | PROT_WRITE : PROT_READ;
   void* memory = mmap(nullptr, size + kPast, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ThrowCannotMap(path, size, errno);
@@ -404,7 +399,7 @@ void internal::UnmapFile::operator()(const std::byte* data) const {
 
 void MappedFile::Forget(std::span<const std::byte> part) const {
   if (data_ == nullptr || !data_.get_deleter().mapped || part.empty()) return;
-  // Whole pages: what lies beside the part on its first and last one may be needed.
+  // Whole pages only: bytes beside the part on its first and last page may be needed.
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const auto begin = static_cast<size_t>(part.data() - data_.get());
   const size_t first = (begin + page - 1) / page * page, last = (begin + part.size()) / page * page;
@@ -525,11 +520,11 @@ PartialFile::PartialFile(const fs::path& target, std::string_view key, int64_t w
   path_ = file_->resolved.parent_path() / file_->temporary;
   FileDescriptor fd(held.Open(file_->temporary, kHow));
   if (fd.get() < 0) ThrowCannotWrite(target, errno);
-  // A file system without locks is no reason not to download.
+  // A file system without locks does not prevent the download.
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) internal::ThrowBusy(target);
   struct stat info = {};
   if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) ThrowCannotWrite(target, EINVAL);
-  // Others may have put it there, as a file of their own or another name of one of this user's.
+  // Another user may have created it, or it is another name of a file of this user.
   if (info.st_uid != geteuid() || info.st_nlink != 1) {
     throw RuntimeError(fmt::format("cannot write {}", target.string()),
                        fmt::format("{} exists and other users can access it", path_.string()),

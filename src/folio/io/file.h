@@ -17,43 +17,39 @@ namespace internal {
 struct Unfinished;  // file.cc
 struct UnmapFile {
   size_t size = 0;
-  bool mapped = false, owned = true;  // not mapped: read; not owned: another's memory
+  bool mapped = false, owned = true;  // else: read; another's memory
   void operator()(const std::byte* data) const;
 };
 }  // namespace internal
 
 // The whole regular file as bytes. Throws a kInput Error if it is missing, of another kind,
-// unreadable or longer than max_bytes, which is for each reader to say.
+// unreadable or longer than max_bytes, a limit that each reader chooses.
 std::string ReadFile(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 32);
 
-// Returns whether `path` is a regular file that begins with these bytes. Throws a kInput Error if
+// Returns true if `path` is a regular file that begins with these bytes. Throws a kInput Error if
 // it cannot be read.
 bool FileBeginsWith(const std::filesystem::path& path, std::string_view bytes);
 
-// Returns what is at `path`, links followed, also in memory (memory_files.h): nothing where it
-// cannot be looked at.
+// These follow links, and find files in memory too (memory_files.h). False if not accessible.
 bool Exists(const std::filesystem::path& path);
 bool IsFile(const std::filesystem::path& path);
 bool IsDirectory(const std::filesystem::path& path);
-// The names in a directory, likewise, in no order; none where it cannot be read.
+// The names in a directory, in no order, in memory too; none if it cannot be read.
 std::vector<std::string> NamesIn(const std::filesystem::path& directory);
 
-// Throws a kInput Error if there is nothing at `path`, which somebody typed and may have misspelt.
+// Throws a kInput Error if nothing exists at `path`, which a user typed and may have misspelt.
 void RequireTyped(const std::filesystem::path& path);
 
 // Throws a kInput Error unless `path` is a directory. `what` names its purpose: "the model
 // directory".
 void RequireDirectory(const std::filesystem::path& path, std::string_view what = "the directory");
 
-// Returns whether `name`, which some file says, can be that of a file beside it, and is no path.
-bool IsFileName(std::string_view name);
-
 // Makes the directory and its missing parents, with durable names. Throws a kRuntime Error.
 void CreateDirectories(const std::filesystem::path& path);
 // The same for the directory that `path` will be in.
 void CreateParentOf(const std::filesystem::path& path);
-// The same as long as something is there: what it made goes with it where that is still empty,
-// since what was to be written failed.
+// Makes the parents of `path`. When it is destroyed, those that it made and that are still empty
+// are removed, since writing has failed.
 class MadeParents {
  public:
   explicit MadeParents(const std::filesystem::path& path);
@@ -63,26 +59,27 @@ class MadeParents {
  private:
   std::vector<std::filesystem::path> made_;  // the innermost first
 };
-// Throws a kRuntime Error where the directory that `path` will be in is none, or one that nobody
-// may write to: before the work, not after it.
+// Throws a kRuntime Error, before any work is done, if the directory that `path` will be in is no
+// directory or not writable.
 void RequireParentOf(const std::filesystem::path& path);
 
-// Throws a kUsage Error unless `out` may become a directory of some kind, a "data set" or a
-// "tokenizer": it is not there, or empty, or an earlier one of the kind and `overwrite`. One that
-// holds a file for which `is_part` (of its name) is false is something else and never replaced.
+// Throws a kUsage Error unless `out` may become a directory of this kind, "data set" or
+// "tokenizer": it does not exist, is empty, or is an earlier one of the kind and `overwrite` is
+// set. A directory that holds a file for whose name `is_part` returns false is something else and
+// never replaced.
 void CheckReplaceable(const std::string& out, const std::string& kind, bool overwrite,
                       const std::function<bool(const std::string& name)>& is_part);
 
-// Throws a kUsage Error where the regular file `path` is there already, unless `overwrite`.
+// Throws a kUsage Error if the regular file `path` already exists, unless `overwrite`.
 void CheckNewFile(const std::string& path, bool overwrite);
 
-// How the bytes of a file come to memory: as pages that the system reads when they are looked at,
-// or at once, which is what network disks want.
+// How the bytes of a file come into memory: as pages that the system reads on access, or all at
+// once, which suits network disks.
 enum class Loading { kMap, kRead };
 
-// A regular file seen as read-only memory. The bytes stay valid as long as the object, also when
-// the name is unlinked or replaced; somebody who shortens the file in place kills the reader (see
-// ReportMappedFaults), which is why folio only ever replaces files by rename.
+// A regular file as read-only memory. The bytes stay valid as long as the object, even when the
+// name is unlinked or replaced; but whoever truncates the file in place kills the reader (see
+// ReportMappedFaults), which is why folio replaces files only by rename.
 class MappedFile {
  public:
   enum class Access { kNormal, kSequential, kRandom };
@@ -92,37 +89,36 @@ class MappedFile {
   explicit MappedFile(const std::filesystem::path& path, Loading loading = Loading::kMap);
 
   const std::filesystem::path& path() const { return path_; }
-  // Page-aligned at its start; empty for an empty file. Never to be written to. 64 bytes behind the
-  // end can be read too, as vectors may.
+  // Page-aligned at its start; empty for an empty file. Must not be written to. 64 bytes behind the
+  // end are readable too, for vector loads.
   std::span<const std::byte> bytes() const {
     return {data_.get(), data_ == nullptr ? 0 : data_.get_deleter().size};
   }
   // Tells the system how the bytes will be read. Only a hint: never fails.
   void Advise(Access access) const;
-  // Lets the memory of these bytes go, if they are a file's: it comes back from there if they are
-  // looked at again.
+  // Releases the memory of these bytes if they belong to a file: they are read again on access.
   void Forget(std::span<const std::byte> part) const;
 
  private:
   std::filesystem::path path_;
   std::unique_ptr<const std::byte, internal::UnmapFile> data_;
-  std::shared_ptr<const std::byte> in_memory_;  // then data_ lies there
+  std::shared_ptr<const std::byte> in_memory_;  // set if the file is in memory; then data_ points
+                                                // there
 };
 
-// Somebody may shorten a file while it is mapped; who then looks at what is gone gets SIGBUS. From
-// this call on the process ends with a message that names the file and exit status 3 instead, and
-// leaves no half-written files (those that appear whole or not at all have not appeared). For
-// programs: it takes the signal's handler. Other causes of SIGBUS end the process as before.
+// A process that reads a mapped file which was truncated meanwhile gets SIGBUS. After this call
+// such a process ends with a message that names the file and exit status 3, and leaves no
+// half-written files (atomic files simply do not appear). For programs: it installs the signal's
+// handler. Other causes of SIGBUS end the process as before.
 void ReportMappedFaults();
 
-// Writes a file that appears under its name only when it is whole: bytes go to `.NAME.tmp-PID` in
-// the same directory, Commit makes them durable and renames. Without Commit the destructor removes
-// the temporary and the target is as it was. What a killed process left behind is removed by the
-// next writer of the same target. A target that is a symbolic link is written where it points,
-// below a guarded directory (posix.h) it is replaced.
-// Not buffered: give it large pieces.
-// Constructor, Write and Commit throw a kRuntime Error that names the path and the system's reason,
-// also where another process is writing the same target.
+// Writes a file that appears under its name only when it is complete: bytes go to `.NAME.tmp-PID`
+// in the same directory; Commit flushes them to disk and renames. Without Commit the destructor
+// removes the temporary file and the target is unchanged. Leftovers of a killed process are removed
+// by the next writer of the same target. A symbolic link as target is followed, but replaced below
+// a guarded directory (posix.h). Not buffered: write large pieces. Constructor, Write and Commit
+// throw a kRuntime Error that names the path and the system's reason, also if another process is
+// writing the same target.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& target);
@@ -131,7 +127,7 @@ class AtomicFile {
   void Write(std::span<const std::byte> bytes);
   void Write(std::string_view text) { Write(std::as_bytes(std::span(text))); }
   uint64_t written() const { return written_; }
-  // Once; what follows it is a kUsage Error.
+  // Call once; any later call is a kUsage Error.
   void Commit();
 
  private:
@@ -142,17 +138,17 @@ class AtomicFile {
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes);
 
 // A directory that appears, or replaces the one of the same name, as a whole. Fill path(), then
-// Commit. Where the system can exchange two names (Linux) the target is at every moment the old
-// directory or the new one; elsewhere there is an instant in which it is missing, and if a crash
-// fell into that instant the next writer puts the new one there. Without Commit the destructor
-// removes the temporary. Errors as AtomicFile.
+// Commit. If the system can exchange two names (Linux) the target is at every moment the old or the
+// new directory; elsewhere it is missing for an instant, and after a crash in that instant the next
+// writer installs the new one. Without Commit the destructor removes the temporary directory.
+// Errors as for AtomicFile.
 class AtomicDirectory {
  public:
   explicit AtomicDirectory(const std::filesystem::path& target);
   ~AtomicDirectory();
 
   const std::filesystem::path& path() const { return path_; }
-  // Flushes every file inside, swaps the directories, removes the old one. Once.
+  // Flushes every file inside, swaps the directories, removes the old one. Call once.
   void Commit();
 
  private:
@@ -161,11 +157,11 @@ class AtomicDirectory {
   std::unique_ptr<GuardedDirectory> inside_;
 };
 
-// Appends lines to a file. Where that fails, on a full disk, it is warned of once, and what is
-// missing waits to be written before the next line.
+// Appends lines to a file. If that fails, as on a full disk, it warns once, and writes the missing
+// lines before the next line.
 class LineFile {
  public:
-  // Makes the file where it is missing. Throws a kRuntime Error.
+  // Creates the file if it is missing. Throws a kRuntime Error.
   explicit LineFile(const std::filesystem::path& path);
   ~LineFile();
   LineFile(const LineFile&) = delete;
@@ -173,13 +169,13 @@ class LineFile {
 
   // `line` ends in a line break.
   void Write(std::string_view line);
-  // Lines that were written so far survive a power cut then.
+  // After this call the lines written so far survive a power cut.
   void Sync();
-  // Does the same, and throws a kRuntime Error if something still waits and cannot be written now.
+  // Like Sync, but throws a kRuntime Error if something still waits and cannot be written now.
   void Finish();
 
  private:
-  // 0, or the errno of what kept it from writing all that waits.
+  // 0, or the errno that prevented the waiting lines from being written.
   int TryToWrite();
   void Warn(int error);
 
@@ -189,25 +185,24 @@ class LineFile {
   bool warned_ = false;
 };
 
-// A file on its way here, which may take more than one try: its bytes are kept beside the target as
-// `.NAME.KEY.part`, and the target appears only at Commit. KEY says which contents are coming, so
-// that a later try goes on only with the beginning of the same. Constructor, Add and Commit throw a
-// kRuntime Error that names the target and the system's reason, also where another process is at
-// the same file.
+// A download that may take more than one attempt: its bytes are kept beside the target as
+// `.NAME.KEY.part`, and the target appears only at Commit. KEY identifies the contents, so that a
+// later attempt continues only the same file. Constructor, Add and Commit throw a kRuntime Error
+// that names the target and the system's reason, also if another process works on the same file.
 class PartialFile {
  public:
   PartialFile(const std::filesystem::path& target, std::string_view key,
               int64_t worth_keeping = int64_t{1} << 20);
-  // Keeps what has come where that is worth it: so many bytes or more.
+  // Keeps what was received if it is large enough.
   ~PartialFile();
 
   int64_t bytes() const { return bytes_; }
-  // Where the bytes lie as long as it is not committed.
+  // Where the bytes are until Commit.
   const std::filesystem::path& path() const { return path_; }
   void Add(std::string_view piece);
-  // Goes on behind the first `kept` bytes, or begins anew. REQUIRES: there are so many.
+  // Continues behind the first `kept` bytes, or starts again. REQUIRES: there are that many.
   void Clear(int64_t kept = 0);
-  // Once; an Add or Commit behind it is a kUsage Error.
+  // Call once; a later Add or Commit is a kUsage Error.
   void Commit();
 
  private:

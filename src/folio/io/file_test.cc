@@ -87,7 +87,7 @@ TEST_F(FileTest, AnEmptyFileMapsToNoBytes) {
 TEST_F(FileTest, AMapReachesPastFourGigabytes) {
   PutFile("big", "");
   const uint64_t size = (uint64_t{1} << 32) + 12345;
-  fs::resize_file(At("big"), size);  // a hole: takes no room on the disk
+  fs::resize_file(At("big"), size);  // a hole: takes no disk space
   {
     std::fstream file(At("big"), std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(static_cast<std::streamoff>(size - 1));
@@ -137,7 +137,7 @@ TEST_F(FileTest, AParentThatIsNotThereIsNamed) {
   RequireParentOf(At("file"));
 }
 
-// As something that never begins or never ends.
+// Such as something that never begins or never ends.
 TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAtOnce) {
   ASSERT_EQ(mkfifo(At("pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", At("zero"));
@@ -171,7 +171,7 @@ TEST_F(FileTest, AFileThatIsTooLongIsRefusedUnread) {
                        "it has 1099511627776 bytes", "at most 1000"));
 }
 
-// Nothing is promised for what a file lies over, be it larger than all memory.
+// No memory is reserved for a mapped file, even if it is larger than all memory.
 TEST_F(FileTest, AFileLargerThanMemoryIsMapped) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have the address space";
   PutFile("hole", "");
@@ -361,7 +361,7 @@ TEST_F(AtomicTest, WhatALivingWriterHasAsideStaysThere) {
   EXPECT_EQ(Names(), (Strings{".d.new-77", ".d.old-77"}));
 }
 
-// Each directory has a number, in two files.
+// Each directory contains a number, in two files.
 TEST_F(AtomicTest, AReplacementWithoutExchangeKilledAtAnyMomentLeavesAWholeDirectory) {
   const auto fill = [&](const fs::path& directory, int number) {
     fs::create_directory(directory);
@@ -369,7 +369,7 @@ TEST_F(AtomicTest, AReplacementWithoutExchangeKilledAtAnyMomentLeavesAWholeDirec
   };
   fill(At("d"), 0);
   int number = 0, replaced = 0;
-  // On a busy machine more are killed before they come to anything.
+  // On a busy machine more are killed before they do anything.
   for (int i = 0; i < 100 || (replaced <= 3 && i < 1000); ++i) {
     const pid_t child = fork();
     if (child == 0) {
@@ -531,7 +531,7 @@ TEST_F(MappedFaults, AreNoExcuseForOthers) {
 }
 
 #ifdef SYS_openat2
-// From here on this process has a kernel without openat2, as before Linux 5.6.
+// Makes openat2 unavailable in this process, as before Linux 5.6.
 bool ForbidOpenat2() {
   const sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -558,7 +558,7 @@ class GuardedDirectories : public InTemporaryDirectory {
     fs::create_symlink(At("run/round"), At("run/round"));
   }
 
-  // Runs the test's body with the kernel's own look-up and, in a process of its own, without.
+  // Runs the test's body with openat2 and, in a process of its own, without.
   void WithBothWays(const std::function<void()>& body) {
     const auto outside = FilesBelow(At("outside"));
     body();
@@ -618,7 +618,7 @@ TEST_F(GuardedDirectories, AreWrittenWithoutFollowingLinks) {
     EXPECT_FALSE(internal::IsThere(At("run/link/file")));
     EXPECT_TRUE(internal::NamesIn(At("run/link")).empty());
 
-    // A link under the name itself gives way.
+    // A link under the name itself is replaced.
     fs::create_symlink(At("outside/file"), At("run/real/file"));
     WriteFileAtomically(At("run/real/file"), "new");
     EXPECT_FALSE(fs::is_symlink(At("run/real/file")));
@@ -638,7 +638,7 @@ TEST_F(GuardedDirectories, AreWrittenWithoutFollowingLinks) {
   });
 }
 
-// However somebody names what is inside.
+// By whatever name a path refers to the inside.
 TEST_F(GuardedDirectories, AreKnownByEveryName) {
   fs::create_directory_symlink(At("run"), At("latest"));
   const fs::path before = fs::current_path();
@@ -656,7 +656,7 @@ TEST_F(GuardedDirectories, AreKnownByEveryName) {
         EXPECT_TRUE(internal::GuardedPath(name).empty()) << guarded << " " << name;
       ErrorOf([] { WriteFileAtomically("run/link/x", "new"); }, ErrorKind::kRuntime);
     }
-    WriteFileAtomically("run/link/x", "new");  // whoever names a link means what it leads to
+    WriteFileAtomically("run/link/x", "new");  // a link given by the user is followed
     EXPECT_EQ(ReadFile(At("outside/x")), "new");
     fs::remove(At("outside/x"));
     fs::current_path(before);
@@ -673,7 +673,7 @@ TEST_F(GuardedDirectories, ThatComeBackAreWrittenAgain) {
   EXPECT_FALSE(fs::exists(At("away/a")));
 }
 
-// Somebody puts a link in the place of a directory while it is written.
+// Another process replaces a directory by a link during the writing.
 TEST_F(GuardedDirectories, AreSafeFromLinksThatComeWhileTheyAreWritten) {
   WithBothWays([this] {
     const GuardedDirectory inside(At("run"));

@@ -23,17 +23,16 @@
 namespace folio {
 namespace {
 
-// How ggml stores the numbers of a tensor: in blocks along its rows.
+// A storage type of ggml: numbers in blocks along rows.
 struct GgmlType {
-  uint32_t id;  // in GGUF files
+  uint32_t id;  // its number in GGUF files
   std::string_view name;
   size_t block;                     // numbers
   size_t bytes;                     // of a block
-  std::optional<Dtype> dtype = {};  // the same, where folio has it
+  std::optional<Dtype> dtype = {};  // the dtype in folio, if there is one
 };
 
-// The types that folio does not have, with the sizes that ggml gives them; ids that are missing
-// were given up.
+// The types that folio does not have, with ggml's sizes; ggml has removed the missing numbers.
 constexpr GgmlType kForeignTypes[] = {
     {9, "Q8_1", 32, 40},     {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66},
     {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},
@@ -42,7 +41,7 @@ constexpr GgmlType kForeignTypes[] = {
     {39, "MXFP4", 32, 17},   {40, "NVFP4", 64, 36},    {41, "Q1_0", 128, 18},
 };
 
-// None if there is no such id.
+// Returns nothing if there is no such id.
 std::optional<GgmlType> FindGgmlType(uint32_t id) {
   if (const std::optional<Dtype> dtype = DtypeFromGgml(id)) {
     const size_t block = DtypeBlock(*dtype);
@@ -53,7 +52,7 @@ std::optional<GgmlType> FindGgmlType(uint32_t id) {
   return type == std::end(kForeignTypes) ? std::nullopt : std::optional(*type);
 }
 
-// REQUIRES: ggml has that dtype.
+// REQUIRES: ggml has this dtype.
 uint32_t GgmlId(Dtype dtype) {
   const std::optional<uint32_t> id = DtypeInGgml(dtype);
   FOLIO_CHECK(id.has_value(), "not a type of ggml");
@@ -61,13 +60,13 @@ uint32_t GgmlId(Dtype dtype) {
 }
 
 constexpr uint32_t kNewestVersion = 3, kOldestVersion = 2;
-// More than any model has; what is made of each takes memory.
+// More than any model has; bounds memory.
 constexpr uint64_t kMaxValues = 1 << 16, kMaxTensors = 1 << 16;
 constexpr uint64_t kMaxAlignment = 1 << 20;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
-// Of a model in several files: which this is, from 0 on, how many there are, and the tensors of
-// all.
+// Keys of a model in several files: the number of this file from 0, the number of files, and the
+// count of all tensors.
 constexpr std::string_view kPartKey = "split.no", kPartsKey = "split.count",
                            kPartsTensorsKey = "split.tensors.count";
 
@@ -75,7 +74,7 @@ std::string PartEnding(int64_t part, int64_t parts) {
   return fmt::format("-{:05}-of-{:05}.gguf", part + 1, parts);
 }
 
-// Of a key or a name, which messages show.
+// A key or a name, which may be shown in messages.
 std::string_view ReadName(ByteReader& reader, std::string_view what) {
   const std::string_view name = reader.Text(reader.Number<uint64_t>());
   const auto control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
@@ -85,8 +84,7 @@ std::string_view ReadName(ByteReader& reader, std::string_view what) {
   return name;
 }
 
-// The items of values, by GgufType: bytes, 0 for those without a size of their own, and whether
-// they are integers, those with a sign below 0.
+// The items of each GgufType: bytes, 0 if not fixed, and 1 for integers, -1 for signed ones.
 struct GgufItem {
   uint8_t bytes;
   int integer = 0;
@@ -156,7 +154,7 @@ Described ReadTensor(ByteReader& reader) {
   std::array<int64_t, kGgufMaxDims> dims{};
   constexpr uint64_t kMaxCount = uint64_t{1} << 50;
   uint64_t count = 1;
-  for (uint32_t i = rank; i > 0; --i) {  // the innermost comes first
+  for (uint32_t i = rank; i > 0; --i) {  // the innermost size comes first
     const auto size = reader.Number<uint64_t>();
     if (size == 0 || size > kMaxCount / count) {
       RefuseTensor(reader, tensor.name, fmt::format("a size of {} is out of range", size));
@@ -205,7 +203,7 @@ uint64_t ReadCount(ByteReader& reader, uint64_t most, std::string_view what) {
   return count;
 }
 
-// The integer of `type` at a place, as Out; none where it does not fit or is no integer.
+// The integer of `type` at this address, as Out; nothing if it does not fit or is no integer.
 template <class Out>
 std::optional<Out> IntegerAt(const std::byte* at, GgufType type) {
   const auto fit = [](auto value) -> std::optional<Out> {
@@ -236,7 +234,7 @@ constexpr size_t Padding(size_t bytes) {
   return (kGgufAlignment - bytes % kGgufAlignment) % kGgufAlignment;
 }
 
-// Everything before the data.
+// Everything before the data of tensors.
 std::string Beginning(const GgufHeader& header, std::span<const TensorToWrite> tensors) {
   std::string out(kGgufMagic);
   AppendLittleEndian(out, kNewestVersion, uint64_t{tensors.size()}, header.count());
@@ -392,7 +390,7 @@ std::optional<double> GgufFile::Number(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   if (value->array) RefuseType(key, "a number");
   if (value->type == GgufType::kF64) return LittleEndian<double>(value->bytes.data());
-  // The decimal number that a float was, rather than its exact value.
+  // The decimal number that was written as a float, rather than the float's exact value.
   if (value->type == GgufType::kF32) {
     const std::string decimal = fmt::format("{}", LittleEndian<float>(value->bytes.data()));
     double number = std::numeric_limits<double>::quiet_NaN();

@@ -42,23 +42,22 @@ enum class GgufType : uint32_t {
   kF64
 };
 
-// A value as it lies in the file: `count` items of a type one after the other, which were seen to
-// lie there.
+// A value in the file: `count` consecutive items of one type, checked to be inside of the file.
 struct GgufValue {
-  GgufType type = GgufType::kU8;  // of an item, never kArray
-  bool array = false;             // else `count` is 1
+  GgufType type = GgufType::kU8;  // type of an item, never kArray
+  bool array = false;             // false: `count` is 1
   uint64_t count = 1;
   std::span<const std::byte> bytes = {};
 };
 
 // A GGUF file. Once opened it is sound from end to end (see TensorFile): keys and names are unique
-// printable texts, and every tensor lies where the one before it ends. Shapes are row-major, so the
-// other way round than ggml writes them. Arrays of arrays and tensors without elements are refused.
-// A model in several files is opened by any of them: NAME-00001-of-00003.gguf has the keys, the
-// others lie beside it, and all are named so, as llama.cpp's programs write them.
+// printable texts, and every tensor begins where the one before it ends. Shapes are row-major, the
+// reverse of ggml's order. Arrays of arrays and tensors without elements are refused. A model in
+// several files is opened by any of them: NAME-00001-of-00003.gguf has the keys, the others are in
+// the same directory and named the same way, as llama.cpp's programs write them.
 class GgufFile : public TensorFile {
  public:
-  // A tensor of a type that folio does not have, which is not among tensors().
+  // A tensor of a type that folio does not have; it is not among tensors().
   struct Foreign {
     std::string name;
     std::string_view type;  // "IQ2_XS"
@@ -70,15 +69,16 @@ class GgufFile : public TensorFile {
 
   std::span<const Foreign> foreign() const { return foreign_; }
 
-  // The value of a key, empty where there is none. Throws a kInput Error if it is of another type
-  // than the name says: integers and numbers of any size do, texts are as valid as this object.
+  // The value of a key, empty if there is none. Throws a kInput Error if it has another type than
+  // the function's name says: integers and numbers may have any size; texts are valid as long as
+  // this object.
   std::optional<int64_t> Integer(std::string_view key) const;
   std::optional<double> Number(std::string_view key) const;
   std::optional<bool> Bool(std::string_view key) const;
   // 1 and 0 for true and false.
   std::optional<double> NumberOrTruth(std::string_view key) const;
   std::optional<std::string_view> Text(std::string_view key) const;
-  // The items of an array, in order; false where there is no such key.
+  // The items of an array, in order; false if there is no such key.
   bool Texts(std::string_view key,
              const std::function<void(size_t index, std::string_view text)>& visit) const;
   bool Integers(std::string_view key,
@@ -87,18 +87,18 @@ class GgufFile : public TensorFile {
               const std::function<void(size_t index, float value)>& visit) const;
   bool Bools(std::string_view key,
              const std::function<void(size_t index, bool value)>& visit) const;
-  // How many items an array has, or 0 where there is no such key.
+  // The number of items of an array, or 0 if there is no such key.
   uint64_t Count(std::string_view key) const;
   bool IsArray(std::string_view key) const;
-  // All keys that begin so, by name.
+  // All keys with this prefix, sorted by name.
   std::vector<std::string_view> Keys(std::string_view prefix) const;
 
  private:
   using Values = std::map<std::string_view, GgufValue>;
 
-  // Adds the tensors of one file, whose keys become values_.
+  // Adds the tensors of one file, and takes its keys as values_.
   void AddPart(const std::filesystem::path& path, Loading loading);
-  // The same for those that belong to it.
+  // Does the same for the other files of the model.
   void AddOtherParts(Loading loading);
   int64_t RequireInteger(std::string_view key) const;
   size_t tensor_count() const { return tensors().size() + foreign_.size(); }
@@ -109,14 +109,15 @@ class GgufFile : public TensorFile {
   std::vector<Foreign> foreign_;
 };
 
-// The files of the model that a file is a part of, by its name; the file itself if it is none.
+// All files of the model that this file is a part of, found by their names; only the file itself if
+// it is no part.
 std::vector<std::filesystem::path> GgufParts(const std::filesystem::path& path);
 
-// Returns whether a file begins as a GGUF file.
+// Returns true if a file begins like a GGUF file.
 bool IsGguf(const std::filesystem::path& path);
 
-// Keys and values to write, in the order in which they are added. REQUIRES of all: a key that was
-// not added before; texts are UTF-8.
+// Keys and values to write, in the order in which they are added. REQUIRES for all: a new key;
+// texts are UTF-8.
 class GgufHeader {
  public:
   void AddU32(std::string_view key, uint32_t value) { Number(key, GgufType::kU32, value); }
@@ -144,9 +145,9 @@ class GgufHeader {
   uint64_t count_ = 0;
 };
 
-// Writes a file of version 3, which appears whole or not at all. Names are shorter than 64 bytes,
-// shapes of one to four sizes. Throws a kInput Error where a
-// number cannot be written as its tensor's dtype, a kRuntime Error if it cannot be written.
+// Writes a file of version 3, atomically. Names are shorter than 64 bytes, shapes have one to four
+// sizes. Throws a kInput Error if a number cannot be written as its tensor's dtype, a kRuntime
+// Error if the file cannot be written.
 void WriteGguf(const std::filesystem::path& path, const GgufHeader& header,
                std::span<const TensorToWrite> tensors);
 

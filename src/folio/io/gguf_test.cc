@@ -287,7 +287,7 @@ TEST_F(Gguf, OtherVersionsAreRefused) {
   EXPECT_TRUE(Contains(Refusal(bytes), "big-endian"));
 }
 
-// A model in three files, as llama-gguf-split writes them: keys and, of the first, no tensors.
+// A model in three files, as llama-gguf-split writes them: the first has keys and no tensors.
 class GgufInParts : public Gguf {
  protected:
   static GgufBytes Part(uint16_t part, uint16_t parts = 3, int32_t tensors = 3) {

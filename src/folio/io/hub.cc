@@ -11,12 +11,13 @@
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 namespace {
 
 constexpr char kRevision[] = "main";
-constexpr size_t kMaxName = 96;  // of an owner or a repository
+constexpr size_t kMaxName = 96;  // for an owner or a repository
 
 bool IsAlphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -38,7 +39,7 @@ bool IsLoopback(std::string_view host) {
   return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
 }
 
-// Percent-encodes what a path of an address cannot hold.
+// Percent-encodes the characters that a URL path cannot contain.
 std::string Encoded(std::string_view path) {
   std::string text;
   for (const char c : path) {
@@ -56,7 +57,7 @@ std::string Encoded(std::string_view path) {
                    "nothing was downloaded");
 }
 
-// Throws unless a path leads to a place below the repository, whatever system it is used on.
+// Throws unless a path stays below the repository, on every system.
 void RequireInside(const std::string& repository, const std::string& path) {
   const auto is_name = [](const std::string& part) {
     return IsFileName(part) && part.size() < 256 &&
@@ -71,7 +72,7 @@ const std::string* TextOf(const Json& object, std::string_view key) {
   return value != nullptr && value->is_string() ? &value->text() : nullptr;
 }
 
-// The hash of a file: of one in large-file storage SHA-256, else git's.
+// The hash of a file: SHA-256 for large-file storage, else git's.
 std::string ListedHash(const Json& entry) {
   const Json* large = entry.find("lfs");
   const bool stored = large != nullptr && large->is_object();
@@ -140,7 +141,7 @@ bool IsRepositoryName(std::string_view name) {
 std::vector<HubFile> ListRepository(const Hub& hub, const std::string& repository) {
   constexpr int kMostPages = 100;
   constexpr size_t kMostFiles = 20'000;
-  constexpr int64_t kMostBytes = int64_t{16} << 20;  // of a page
+  constexpr int64_t kMostBytes = int64_t{16} << 20;  // for one page
   std::vector<HubFile> files;
   std::string address =
       fmt::format("{}/api/models/{}/tree/{}?recursive=true", hub.endpoint, repository, kRevision);

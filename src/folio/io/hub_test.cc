@@ -14,7 +14,7 @@
 namespace folio {
 namespace {
 
-// With HF_ENDPOINT and HF_TOKEN of its own.
+// With its own HF_ENDPOINT and HF_TOKEN.
 class HubTest : public InTemporaryDirectory {
  protected:
   ~HubTest() override {

@@ -19,7 +19,7 @@
 namespace folio {
 namespace {
 
-// A value as an error shows it: its text, or the beginning of that.
+// A value's text for errors, cut if long.
 std::string ForError(const Json& value) {
   constexpr size_t kMost = 200;
   std::string text = value.dump();
@@ -67,15 +67,16 @@ constexpr std::array<uint64_t, 79> kPowersOfTen = {
     0xE7109BFBA19C0C9D, 0xAC2820D9623BF429, 0x80444B5E7AA7CF85, 0xBF21E44003ACDD2D,
     0x8E679C2F5E44FF8F, 0xD433179D9C8CB841, 0x9E19DB92B4E31BA9};
 
-// The digits of a number, and the power of ten of the last.
+// The digits of a number, and the power of ten of the last digit.
 struct Decimal {
   std::string digits = {};
   int exponent = 0;
 };
 
-// Digits that give a number above 0 back, nearly always the fewest: F. Loitsch, "Printing
+// Digits that read back as the same number above 0, nearly always the fewest: F. Loitsch, "Printing
 // Floating-Point Numbers Quickly and Accurately with Integers", 2010, Grisu2. std::to_chars has
-// fewer for one number of a thousand, and files that were written before keep theirs.
+// fewer digits for one number in a thousand, and files must stay byte-equal to those of earlier
+// versions.
 
 Decimal DecimalOf(double value) {
   constexpr int kBias = 1075;
@@ -85,12 +86,12 @@ Decimal DecimalOf(double value) {
   const uint64_t fraction = bits & (kHidden - 1);
   const Scaled v =
       biased == 0 ? Scaled{fraction, 1 - kBias} : Scaled{fraction | kHidden, biased - kBias};
-  // What lies halfway to the numbers beside it.
+  // The midpoints to the neighbouring numbers.
   const bool nearer = fraction == 0 && biased > 1;
   const Scaled below = nearer ? Scaled{4 * v.f - 1, v.e - 2} : Scaled{2 * v.f - 1, v.e - 1};
   Scaled above = {2 * v.f + 1, v.e - 1};
   above = ShiftedBy(above, std::countl_zero(above.f));
-  // The power of ten with which the binary exponent is from -60 to -32.
+  // The power of ten that brings the binary exponent into -60 to -32.
   const int least = -61 - above.e;
   const int k = least * 78913 / (1 << 18) + (least > 0 ? 1 : 0);  // log10(2)
   const int index = (300 + k + 7) / 8, power = 8 * index - 300;
@@ -103,7 +104,7 @@ Decimal DecimalOf(double value) {
   const uint64_t one = uint64_t{1} << point;
 
   uint64_t whole = (largest.f - 1) >> point, part = (largest.f - 1) & (one - 1);
-  uint64_t tens = 1, unit = 0, rest = 0;  // of the last digit, and what is behind it
+  uint64_t tens = 1, unit = 0, rest = 0;  // the last digit's power of ten, and the remainder
   Decimal decimal{.digits = {}, .exponent = 1 - power};
   for (; whole / tens >= 10; tens *= 10) ++decimal.exponent;
   do {
@@ -124,7 +125,7 @@ Decimal DecimalOf(double value) {
       unit = one;
     }
   } while (rest > delta);
-  // The last digit goes down as long as that comes nearer to the number.
+  // The last digit is lowered while that brings it nearer to the number.
   for (; rest < distance && delta - rest >= unit &&
          (rest + unit < distance || distance - rest > rest + unit - distance);
        rest += unit) {
@@ -134,14 +135,14 @@ Decimal DecimalOf(double value) {
 }
 
 void AppendNumber(double value, std::string& out) {
-  constexpr int kLeast = -4, kMost = 15;  // places of the point without an exponent
+  constexpr int kLeast = -4, kMost = 15;  // positions of the point without an exponent
   if (!std::isfinite(value)) {
     out += "null";
     return;
   }
   if (std::signbit(value)) out += '-';
   auto [digits, exponent] = value == 0 ? Decimal{"0", 0} : DecimalOf(std::abs(value));
-  const int point = static_cast<int>(digits.size()) + exponent;  // digits before it
+  const int point = static_cast<int>(digits.size()) + exponent;  // digits before the point
   if (point <= kLeast || point > kMost) {
     if (digits.size() > 1) digits.insert(1, ".");
     out += fmt::format("{}e{:+03}", digits, point - 1);
@@ -158,7 +159,7 @@ constexpr bool IsSpace(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-// Characters that stand for themselves inside a string.
+// Characters that need no escape inside a string.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
   for (size_t c = 0x20; c < 256; ++c) plain[c] = c != '"' && c != '\\';
@@ -171,7 +172,7 @@ void AppendJsonString(std::string_view text, std::string& out) {
   constexpr std::string_view kMeanings = "\"\\\b\f\n\r\t";
   constexpr std::string_view kKinds = "\"\\bfnrt";
   out += '"';
-  size_t plain = 0;  // the beginning of what stands for itself
+  size_t plain = 0;  // the beginning of the bytes that need no escape
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
@@ -237,8 +238,8 @@ Json::Json(const Json& other) {
   *this = other;
 }
 Json::Json(Json&&) noexcept = default;
-// The copy is whole before it takes its place, so that the value is as it was where memory does not
-// suffice. std::variant's own copy would be left with an alternative that is not there (GCC 12).
+// Copies before it replaces, so that the value is unchanged if memory runs out. std::variant's own
+// copy would be left without a valid alternative (GCC 12).
 Json& Json::operator=(const Json& other) {
   std::visit(
       [this]<class T>(const T& value) {
@@ -428,7 +429,7 @@ size_t JsonReader::String(char* out) {
   Expect('"');
   const size_t begin = at_ - 1;
   char* to = out;
-  // Bytes written may be anything for all the compiler knows, so what it reads is kept aside.
+  // A written byte may alias any member, as far as the compiler knows, so locals are used.
   const char* from = text_.data() + at_;
   const char* const end = text_.data() + text_.size();
   while (true) {
@@ -448,9 +449,9 @@ size_t JsonReader::String(char* out) {
   }
 }
 
-// Takes a backslash and what belongs to it; writes at most four bytes, and no more than were taken.
-// Half a surrogate pair becomes U+FFFD: it is no character, and other programs write it all the
-// same where they cut a text between the halves.
+// Reads a backslash and what belongs to it; writes at most four bytes, and no more than were read.
+// Half a surrogate pair becomes U+FFFD: it is no character, but other programs write it where they
+// cut a text inside a pair.
 size_t JsonReader::Escape(char* out) {
   const size_t begin = at_++;
   const char kind = at_ < text_.size() ? text_[at_++] : '\0';
@@ -469,11 +470,11 @@ size_t JsonReader::Escape(char* out) {
     if (low >= 0xDC00 && low < 0xE000) {
       code = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00));
     } else {
-      at_ = behind;  // a character of its own
+      at_ = behind;  // an unpaired surrogate
     }
   }
   if (code >= 0xD800 && code < 0xE000) code = 0xFFFD;
-  if (code >= 0x80 && code < 0x800) {  // the names of bytes
+  if (code >= 0x80 && code < 0x800) {  // two-byte characters such as names of bytes
     out[0] = static_cast<char>(0xC0 | code >> 6);
     out[1] = static_cast<char>(0x80 | (code & 0x3F));
     return 2;
@@ -628,7 +629,7 @@ Json JsonReader::Value() {
   return Number();
 }
 
-// Goes over digits; false if there are none.
+// Skips digits; returns false if there are none.
 bool JsonReader::Digits() {
   const size_t begin = at_;
   while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
@@ -642,7 +643,7 @@ Json JsonReader::Number() {
   const bool zero = next() == '0';
   if (zero) ++at_;
   bool sound = zero || Digits();
-  bool integer = !(zero && text_[begin] == '-');  // -0 is none
+  bool integer = !(zero && text_[begin] == '-');  // -0 is not an integer
   if (sound && next() == '.') {
     ++at_;
     integer = false;
@@ -665,7 +666,7 @@ Json JsonReader::Number() {
   }
   double value = 0;
   if (std::from_chars(first, end, value).ec == std::errc()) return value;
-  // Too large, or so small that it is 0.
+  // Out of range, or so small that it is 0.
   std::istringstream stream{std::string(first, end)};
   stream.imbue(std::locale::classic());
   if (!(stream >> value)) Fail(begin, "the number is too large for a double");
@@ -677,7 +678,7 @@ Json ParseJson(std::string_view text, const std::string& where, int64_t line) {
 }
 
 Json ParseJsonFrom(JsonSource source, std::string_view text) {
-  const bool mark = text.starts_with("\xEF\xBB\xBF");  // of the order of bytes: means nothing
+  const bool mark = text.starts_with("\xEF\xBB\xBF");  // byte order mark: ignored
   JsonReader reader(text, std::move(source), mark ? 3 : 0);
   Json value = reader.Value();
   reader.ExpectEnd();

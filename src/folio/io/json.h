@@ -22,12 +22,12 @@ namespace folio {
 
 inline constexpr int kMaxJsonDepth = 64;
 
-// A value is not what its reader takes it for.
+// A value does not have the type that its reader expects.
 class JsonError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A JSON value. An object keeps the order of its members; looking one up goes through them all.
+// A JSON value. An object keeps the order of its members; a look-up searches them linearly.
 class Json {
  public:
   struct Member;
@@ -55,7 +55,7 @@ class Json {
   Json(const std::array<T, N>& values) : Json(std::span<const T>(values)) {}
   template <class T>
   Json(const std::optional<T>& value) : Json(value ? Json(*value) : Json()) {}
-  // An object if each value is an array of a text and something else, an array if not.
+  // An object if each value is an array of a text and one more value, else an array.
   Json(std::initializer_list<Json> values);
   static Json array();
   static Json array(std::initializer_list<Json> values);
@@ -70,14 +70,14 @@ class Json {
   bool is_null() const { return value_.index() == 0; }
   bool is_boolean() const { return std::holds_alternative<bool>(value_); }
   bool is_number() const { return is_number_integer() || std::holds_alternative<double>(value_); }
-  bool is_number_integer() const;   // of 64 bits, and written without a fraction
-  bool is_number_unsigned() const;  // such an integer from 0
+  bool is_number_integer() const;   // 64 bits, written without a fraction
+  bool is_number_unsigned() const;  // such an integer that is not negative
   bool is_string() const { return std::holds_alternative<std::string>(value_); }
   bool is_array() const { return std::holds_alternative<Array>(value_); }
   bool is_object() const { return std::holds_alternative<Object>(value_); }
 
   // A bool, an integer of 32 or 64 bits, a double or a std::string. Throws JsonError unless the
-  // value is of that type, and an integer one that T holds.
+  // value has that type, and fits if it is an integer.
   template <class T>
   T get() const;
   const std::string& text() const;  // throws JsonError
@@ -85,7 +85,7 @@ class Json {
   // The number of elements of an array or members of an object; 0 for anything else.
   size_t size() const;
   bool empty() const { return size() == 0; }
-  // The elements of an array; throw JsonError for anything else.
+  // The elements of an array; throws JsonError for other values.
   const Json* begin() const;
   const Json* end() const;
   const Json& at(size_t index) const;
@@ -95,24 +95,24 @@ class Json {
 
   // The members of an object; throws JsonError for anything else.
   const Object& items() const;
-  // The member's value, nullptr if there is none or this is no object.
+  // The member's value, nullptr if it does not exist or this is no object.
   const Json* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   const Json& at(std::string_view key) const;  // throws JsonError
   const Json& operator[](std::string_view key) const { return at(key); }
-  // Adds a null if there is no such member. Null becomes an object.
+  // Adds a null if the member does not exist. Null becomes an object.
   Json& operator[](std::string_view key);
   // Adds a member whose key is known to be new. Null becomes an object.
   Json& Add(std::string key, Json value);
   // Sets all members of `other`.
   void update(const Json& other);
 
-  // 1 and 1.0 are equal; members must be in the same order.
+  // 1 and 1.0 are equal; members must have the same order.
   friend bool operator==(const Json& a, const Json& b);
 
-  // As text: one line if `indent` is negative, else a line for each value, indented by so many
-  // spaces for each level. Doubles have digits enough to give them back, and are null where JSON
-  // has no such number. Bytes that are not UTF-8 become U+FFFD.
+  // As text: one line if `indent` is negative, else a line for each value, indented by that many
+  // spaces for each level. Doubles have enough digits to be read back exactly, and become null if
+  // JSON cannot express them. Bytes that are not UTF-8 become U+FFFD.
   std::string dump(int indent = -1) const;
 
  private:
@@ -130,25 +130,25 @@ struct Json::Member {
 
 // Parses one JSON text (RFC 8259, UTF-8) from an untrusted source. Throws a kInput Error with
 // `where`, line and column if the text is not JSON, repeats a key of an object, nests deeper than
-// kMaxJsonDepth or has anything behind the value. `line` is that on which the text begins.
+// kMaxJsonDepth or has anything behind the value. `line` is the line on which the text begins.
 Json ParseJson(std::string_view text, const std::string& where, int64_t line = 1);
 
-// The name and place of a text in errors.
+// The name and position of a text in errors.
 struct JsonSource {
   std::string name;
   int64_t line = 1;  // on which the text begins
   const char* mistake = "not valid JSON";
   const char* help = "correct the file, or copy it again if it may be damaged";
-  size_t most_values = SIZE_MAX;  // that Value may make of it
-  bool python_numbers = false;    // NaN, Infinity and -Infinity are there too, and are null
+  size_t most_values = SIZE_MAX;  // the most values that Value may create
+  bool python_numbers = false;    // accept NaN, Infinity and -Infinity, and read them as null
 };
 
 // The value of a field: true, 3, 0.5, null, or its text.
 Json FieldJson(const Field& field);
 
-// Reads JSON (RFC 8259) from left to right: whole values, or only the parts that are asked for
-// without building anything, which takes a few milliseconds for a vocabulary of 50,000 tokens. What
-// is not as asked for is a kInput Error with line and column.
+// Reads JSON (RFC 8259) from left to right: whole values, or only selected parts without building
+// values, which takes a few milliseconds for a vocabulary of 50,000 tokens. Anything unexpected is
+// a kInput Error with line and column.
 class JsonReader {
  public:
   // The text must outlive it. Begins at byte `at`.
@@ -157,31 +157,29 @@ class JsonReader {
 
   size_t at() const { return at_; }
   size_t left() const { return text_.size() - at_; }
-  // The next character behind white space; '\0' at the end.
+  // The next character after white space; '\0' at the end.
   char Peek();
-  // Takes the character if it is next.
+  // Consumes the character if it is next.
   bool Take(char c);
   void Expect(char c);
-  // Throws unless there is nothing but white space to the end.
+  // Throws unless only white space is left.
   void ExpectEnd();
 
-  // The value that is next. Refuses what the format leaves open: strings that are not UTF-8, keys
-  // that an object repeats, numbers that no double holds, nesting deeper than kMaxJsonDepth, and
-  // more values than the source may have.
+  // Reads the next value. Refuses what the format leaves open: strings that are not UTF-8, repeated
+  // keys of an object, numbers beyond the range of double, nesting deeper than kMaxJsonDepth, and
+  // more values than the source allows.
   Json Value();
-  // Calls member(): the reader stands before the value, `key` is its name, each for one member.
-  // Keys must differ.
+  // Reads an object: calls member(key) with the reader before each value. Keys must differ.
   void Object(const std::function<void(const std::string& key)>& member);
-  // Calls element(): the reader stands before the value, each for one of them.
+  // Reads an array: calls element() for each element, with the reader before it.
   void Array(const std::function<void()>& element);
 
-  // Writes the string that is next, without its escapes, to `out`, where there must be room for as
-  // many bytes as are left of the text; returns its length. Whether raw bytes are UTF-8 is not
-  // looked at.
+  // Reads the next string and writes it without escapes to `out`, which must have room for all
+  // remaining bytes of the text; returns its length. Raw bytes are not checked to be UTF-8.
   size_t String(char* out);
   // An integer of at most 18 digits.
   int64_t Integer();
-  // Goes over a value of any kind by its quotes and brackets alone.
+  // Skips a value of any kind by its quotes and brackets alone.
   void SkipValue();
 
   // "name:line:column" of byte `at`.
@@ -201,18 +199,18 @@ class JsonReader {
   JsonSource source_;
   size_t at_;
   int depth_ = 0;
-  size_t values_ = 0;  // made so far
+  size_t values_ = 0;  // created so far
 };
 
-// As ParseJson of json.h, of a source that says more of itself.
+// Like ParseJson, with a source that says more.
 Json ParseJsonFrom(JsonSource source, std::string_view text);
 
-// Appends JSON to a text as it is said, the same bytes as Json::dump: for answers of so many values
-// that a Json of them would be many times their text.
+// Appends JSON to a text directly, with the same bytes as Json::dump: for answers with so many
+// values that a Json of them would take many times the memory of the text.
 //
 //   JsonWriter(out).BeginObject().Key("ids").Array(ids).EndObject();
 //
-// REQUIRES: what is said in its order is one JSON value.
+// REQUIRES: the calls together write one JSON value.
 class JsonWriter {
  public:
   // `out` must outlive it.
@@ -246,7 +244,7 @@ class JsonWriter {
   void Separate();
 
   std::string& out_;
-  bool comma_ = false;  // before what is next
+  bool comma_ = false;  // a comma comes before the next item
 };
 
 }  // namespace folio

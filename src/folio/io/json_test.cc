@@ -66,9 +66,9 @@ TEST(ParseJson, KeepsManyMembersWhileTheirObjectGrows) {
 TEST(ParseJson, RefusesRepeatedKeysAtTheirPlace) {
   EXPECT_TRUE(Contains(Refusal("{\"a\": 1,\n \"b\": {\"c\": 1, \"c\": 2}}"),
                        "x.json:2:19: not valid JSON", "\"c\""));
-  // Spelt differently, the same key all the same.
+  // The same key in another spelling.
   EXPECT_TRUE(Contains(Refusal(R"({"a":1,"\u0061":2})"), "\"a\""));
-  // The same key in two objects is nothing wrong.
+  // The same key in two objects is allowed.
   EXPECT_EQ(ParseJson(R"([{"a":1},{"a":{"a":2}}])", "x").size(), 2u);
 }
 
@@ -94,7 +94,7 @@ TEST(ParseJson, RefusesWhatIsNotJson) {
   EXPECT_TRUE(Contains(Refusal(std::string("\n{}\0{", 5)), "x.json:2:3"));
 }
 
-// As tiktoken makes of a Python text with such: encode("utf-16", "surrogatepass"), then
+// tiktoken's result for a Python text with one: encode("utf-16", "surrogatepass"), then
 // decode("utf-16", "replace").
 TEST(ParseJson, HalfASurrogatePairIsTheReplacementCharacter) {
   const std::pair<const char*, const char*> cases[] = {

@@ -17,7 +17,7 @@
 #include "folio/base/error.h"
 #include "folio/base/fork.h"
 #include "folio/base/strings.h"
-#include "folio/io/file.h"
+#include "folio/io/posix.h"
 
 namespace folio {
 
@@ -30,12 +30,12 @@ struct internal::MemoryDirectory {
 
 namespace {
 
-// Paths begin with it and a number. An absolute path stays what it is wherever somebody looks from.
+// Paths begin with this and a number. They do not depend on the working directory.
 constexpr std::string_view kRoot = "/memory:";
 constexpr std::align_val_t kPage{4096};
 constexpr size_t kBehind = 64;
 
-// All that live, by number.
+// All directories that exist, by number.
 struct Directories {
   ForkMutex mutex;
   uint64_t made = 0;
@@ -43,11 +43,11 @@ struct Directories {
 };
 
 Directories& All() {
-  static auto* const all = new Directories;  // to the end of the process
+  static auto* const all = new Directories;  // never destroyed
   return *all;
 }
 
-// The directory that a path is of, and the rest of the path; null for any other path.
+// The directory of a path, and the rest of the path; null for any other path.
 std::pair<std::shared_ptr<internal::MemoryDirectory>, std::string> Find(const fs::path& path) {
   const std::string_view whole = path.native();
   if (!whole.starts_with(kRoot)) return {};

@@ -16,21 +16,20 @@ namespace internal {
 struct MemoryDirectory;
 }  // namespace internal
 
-// A directory of files that are in memory alone, for models and tokenizers that a program carries,
-// decrypts or receives. While the object lives, path() and path() / NAME can be given to whatever
-// opens those; who has opened a file keeps its bytes for as long as they are needed. Nothing is
-// written there.
+// A directory of files in memory, for models and tokenizers that a program contains, decrypts or
+// receives. While the object exists, path() and path() / NAME can be passed to whatever opens them;
+// a file that was opened keeps its bytes as long as they are needed. Nothing is written to disk.
 class MemoryFiles {
  public:
-  // Fills `to` with the bytes of a file from `offset` on; throws where it cannot.
+  // Fills `to` with the bytes of a file from `offset` on; throws if it cannot.
   using Reader = std::function<void(uint64_t offset, std::span<std::byte> to)>;
 
   MemoryFiles();
   ~MemoryFiles();
   MemoryFiles(const MemoryFiles&) = delete;
 
-  // Adds a file, whose bytes are copied, or read in pieces. Throws a kUsage Error for what is no
-  // name of a file or is there already, and a kResource Error where memory does not suffice.
+  // Adds a file, whose bytes are copied, or read in pieces. Throws a kUsage Error if the name is no
+  // file name or exists already, and a kResource Error if memory does not suffice.
   void Add(const std::string& name, std::span<const std::byte> bytes);
   void Add(const std::string& name, uint64_t size, const Reader& read);
 
@@ -44,14 +43,13 @@ class MemoryFiles {
 
 namespace internal {
 
-// The bytes of a file, with 64 more behind them that can be read, and as long as somebody holds
-// them.
+// The bytes of a file, with 64 more readable bytes behind them, valid as long as it is held.
 struct MemoryFile {
   std::shared_ptr<const std::byte> data;
   size_t size = 0;
 };
 
-// The bytes that the path of a file in memory means, and whether it is a path of a directory there.
+// The file in memory that the path names, if any.
 std::optional<MemoryFile> FindMemoryFile(const std::filesystem::path& path);
 bool IsMemoryDirectory(const std::filesystem::path& path);
 std::vector<std::string> MemoryNames(const std::filesystem::path& directory);

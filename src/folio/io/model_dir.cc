@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns whether `name` is `plain` with one word more: model.fp16.safetensors. A shard's name,
-// model.fp16-00001-of-00002.safetensors, is none.
+// Returns true if `name` is `plain` with one additional word: model.fp16.safetensors. A shard's
+// name, model.fp16-00001-of-00002.safetensors, is not.
 bool IsVariant(std::string_view name, std::string_view plain) {
   const size_t dot = plain.rfind('.');
   const std::string_view front = plain.substr(0, dot + 1), back = plain.substr(dot);
@@ -31,7 +31,7 @@ bool IsVariant(std::string_view name, std::string_view plain) {
   return word.find_first_of(".-") == word.npos;
 }
 
-// The variants of the first of kWeightsFiles of which there are some, by name.
+// The variants of the first of kWeightsFiles that has any, sorted by name.
 std::vector<std::string> FindVariants(const fs::path& dir) {
   const std::vector<std::string> names = NamesIn(dir);
   std::vector<std::string> found;

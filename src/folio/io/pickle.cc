@@ -19,19 +19,19 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-// How much of a pickle is looked at: shared values count each time.
+// The most values that are visited; shared values count each time.
 constexpr int kMaxVisits = 1 << 17;
 constexpr size_t kMaxText = size_t{4} << 20;
 constexpr size_t kMaxKey = 256;
 constexpr int kMaxDepth = 16;
 
-// Goes through a pickle's values and makes JSON of them.
+// Converts a pickle's values to JSON.
 class PlainReader {
  public:
   PlainReader(const Pickle& pickle, const std::string& mistake, const TakeOther& take_other)
       : pickle_(pickle), mistake_(mistake), take_other_(take_other) {}
 
-  // `name` is of dictionaries and lists around it, "a/b", and its own.
+  // `name` is the value's key after those of the dictionaries and lists around it, "a/b".
   Json Plain(const PickleValue& value, const std::string& name, int depth = 0) {
     Visit();
     if (depth > kMaxDepth) Fail(fmt::format("values are nested {} deep", depth));
@@ -129,13 +129,13 @@ std::string PickledText(std::string_view text) {
 
 std::string PickledNumber(double number) {
   std::string pickled = PickledBytes("G", number);
-  std::reverse(pickled.begin() + 1, pickled.end());  // the highest byte first
+  std::reverse(pickled.begin() + 1, pickled.end());  // reverses to big-endian
   return pickled;
 }
 
 }  // namespace
 
-// Runs the opcodes, https://github.com/python/cpython/blob/main/Lib/pickletools.py
+// Runs the opcodes of https://github.com/python/cpython/blob/main/Lib/pickletools.py
 class PickleReader {
  public:
   PickleReader(Pickle& pickle, std::span<const std::byte> bytes, const std::string& where,
@@ -159,7 +159,7 @@ class PickleReader {
       const auto opcode = bytes_.Number<uint8_t>();
       if (opcode == kStop) break;
       if (opcode == kFrame) {
-        bytes_.Bytes(8);  // a length that nothing depends on
+        bytes_.Bytes(8);  // the length of a frame, not needed
       } else if (!Run(opcode)) {
         bytes_.Fail(fmt::format("unexpected opcode {:#04x} at byte {}", opcode, bytes_.at() - 1));
       }
@@ -172,7 +172,7 @@ class PickleReader {
  private:
   static constexpr uint32_t kNothing = ~uint32_t{0};
 
-  // Runs an opcode; false if it is none of these.
+  // Runs an opcode; returns false if it is not in the table.
   bool Run(uint8_t opcode) {
     using R = PickleReader;
     using Opcode = std::pair<uint8_t, void (*)(R&)>;
@@ -235,7 +235,7 @@ class PickleReader {
     Push({.kind = Kind::kObject, .items = {type, arguments}});
   }
 
-  // Drops what an OrderedDict knows beside its items.
+  // Drops the state of an OrderedDict beside its items.
   void Build() {
     const uint32_t state = Pop();
     PickleValue& object = values_[Top()];
@@ -285,7 +285,7 @@ class PickleReader {
     to.items.insert(to.items.end(), items.begin(), items.end());
   }
 
-  // Numbers are given one after the other, so that there are no more of them than bytes.
+  // Indexes are consecutive, so that there are no more of them than bytes.
   void Put(uint64_t index) {
     const uint32_t value = Top();
     if (index > bytes_.at()) bytes_.Fail(fmt::format("a memo numbered {}", index));
@@ -310,7 +310,7 @@ class PickleReader {
     return line.substr(0, line.size() - 1);
   }
 
-  // Its name is found among those expected, and kept as that.
+  // Looks the name up among the expected ones, and keeps a reference to that.
   void Global(std::string_view module, std::string_view name) {
     constexpr size_t kShown = 60;
     for (const std::string_view known : globals_) {
@@ -365,7 +365,7 @@ class PickleReader {
     return mark;
   }
 
-  // The place of the last `count` values.
+  // The position of the last `count` values.
   size_t Below(size_t count) const {
     if (stack_.size() - Floor() < count) {
       bytes_.Fail(fmt::format("a value is missing at byte {}", bytes_.at()));
@@ -373,7 +373,7 @@ class PickleReader {
     return stack_.size() - count;
   }
 
-  // Takes them off the stack.
+  // Pops the values above `from`.
   std::vector<uint32_t> Above(size_t from) {
     std::vector<uint32_t> items(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
     stack_.resize(from);

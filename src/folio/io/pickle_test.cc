@@ -26,7 +26,7 @@ std::string JsonOf(const std::string& bytes) {
 std::string PickleRefusal(const std::string& bytes) {
   return ErrorAndHelp([&] { JsonOf(bytes); });
 }
-// Of the value that these opcodes of protocol 2 make.
+// The refusal of the value that these opcodes of protocol 2 make.
 std::string ValueRefusal(const std::string& value) {
   return PickleRefusal(WholePickle(value));
 }
@@ -83,7 +83,7 @@ TEST(Pickle, WhatIsNeitherPlainNorKnownIsRefusedByName) {
       ValueRefusal("X\x05\0\0\0posixX\x06\0\0\0system\x93"s + PickleText("echo") + "\x85R"),
       "posix.system"));
   EXPECT_TRUE(Contains(ValueRefusal("cbuiltins\neval\n"), "builtins.eval"));
-  // A name that is a known one with its dot elsewhere.
+  // A known name with its dot in another place.
   EXPECT_TRUE(Contains(ValueRefusal("ccollections.OrderedDict\n\n"), "not allowed"));
   EXPECT_TRUE(Contains(ValueRefusal("c" + std::string(5000, 'm') + "\nf\n"), "mmm.f"));
   for (const char opcode :
@@ -140,7 +140,7 @@ TEST(Pickle, AValueThatIsMissingIsAnError) {
   EXPECT_TRUE(Contains(ValueRefusal("}(K\1NK\1Nu"), "\"1\" appears twice"));
 }
 
-// Each level holds the level below twice: 2^40 values in 200 bytes.
+// Each level contains the level below twice: 2^40 values in 200 bytes.
 TEST(Pickle, SharedValuesAreNotMultiplied) {
   std::string bomb = "\x80\x02)q\x00"s;
   for (int i = 0; i < 40; ++i) bomb += "h"s + char(i) + "h" + char(i) + "\x86q" + char(i + 1);
@@ -181,7 +181,7 @@ TEST_F(PickleFile, IsReadFromAFile) {
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadPlainPickle(At("bad.pkl")); }), "bad.pkl", "torch.Size"));
 }
 
-// Each with what Python's pickle.loads makes of it.
+// Each with the result of Python's pickle.loads.
 TEST(PickleWriter, WhatIsWrittenIsRead) {
   const Json json = {{"none", nullptr},
                      {"yes", true},

@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-constexpr size_t kLooked = 512;  // bytes at a file's beginning
+constexpr size_t kLooked = 512;  // bytes examined at a file's beginning
 constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
 
 std::string_view Trimmed(std::string_view text) {
@@ -28,7 +28,7 @@ bool BeginsAs(std::string_view text, std::string_view lower_case) {
          });
 }
 
-// Of a pointer, what it says of the file's size.
+// The size of the file according to a pointer.
 std::string SizeIn(std::string_view pointer) {
   constexpr std::string_view kSize = "\nsize ";
   const size_t at = pointer.find(kSize);
@@ -43,7 +43,7 @@ bool IsPrintable(std::string_view text) {
     return (static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\t') ||
            c == '\x7f';
   };
-  // The last character may be cut.
+  // The last character may be incomplete.
   const size_t bad = FindInvalidUtf8(text);
   return std::ranges::none_of(text, control) && (bad == text.npos || bad + 4 > text.size());
 }
@@ -69,7 +69,7 @@ void RefusePlaceholder(std::string_view text, const std::string& where) {
 void RefuseText(std::string_view bytes, const std::string& where) {
   RefusePlaceholder(bytes, where);
   const std::string_view begin = bytes.substr(0, kLooked);
-  constexpr size_t kLeast = 8, kShown = 80;  // fewer may be the beginning of anything
+  constexpr size_t kLeast = 8, kShown = 80;  // fewer bytes may begin anything
   if (begin.size() < kLeast || !IsPrintable(begin)) return;
   throw InputError(
       fmt::format("{}: a text file, not a model", where),

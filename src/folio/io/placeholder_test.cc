@@ -20,7 +20,7 @@ constexpr char kPointer[] =
 
 class Placeholders : public InTemporaryDirectory {
  protected:
-  // What each reader says of a file with these contents.
+  // Every reader refuses a file with these contents, with these parts in its error.
   void ExpectAll(const std::string& contents, auto... parts) const {
     const auto path = PutFile("m.safetensors", contents);
     EXPECT_TRUE(

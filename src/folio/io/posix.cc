@@ -32,9 +32,10 @@ namespace folio {
 namespace fs = std::filesystem;
 
 struct GuardedDirectory::Guard {
-  fs::path root;                      // as it was named; links in it are followed
-  std::vector<std::string> prefixes;  // absolute names of what is guarded
-  std::string front;                  // of that below the root; empty if they are one
+  fs::path root;                      // as given; links in it are followed
+  std::vector<std::string> prefixes;  // absolute names of guarded directories
+  std::string front;                  // the prefix of names below the root; empty if both are the
+                                      // same
 };
 
 namespace {
@@ -43,15 +44,15 @@ using Guard = GuardedDirectory::Guard;
 using internal::FileDescriptor;
 
 #ifndef O_PATH
-#define O_PATH O_RDONLY  // of Linux alone: a name that is held without being read
+#define O_PATH O_RDONLY  // on Linux: opens a name without reading it
 #endif
 constexpr int kDirectory = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 ForkMutex g_guards_mutex;
 std::vector<std::weak_ptr<const Guard>> g_guards;
 
-// Absolute, without "." and without a slash at its end. What comes before a ".." is followed, since
-// that is what it is of.
+// An absolute name without "." and without a slash at its end. Links before a ".." are resolved,
+// since ".." refers to their target.
 std::string AbsoluteName(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::absolute(path, error), followed, rest;
@@ -84,7 +85,7 @@ struct GuardedName {
   std::string rest;
 };
 
-// The outermost of several guards counts.
+// The outermost of several guards applies.
 std::optional<GuardedName> FindGuard(const std::string& name) {
   const std::lock_guard lock(g_guards_mutex);
   std::optional<GuardedName> found;
@@ -110,7 +111,7 @@ std::shared_ptr<const Guard> Register(Guard guard) {
   return held;
 }
 
-// One name at a time: for kernels without openat2.
+// Opens one name at a time: for kernels without openat2.
 int OpenStepByStep(int root, const std::string& rest) {
   int at = dup(root);
   for (size_t begin = 0; at >= 0 && begin < rest.size();) {
@@ -136,7 +137,7 @@ std::error_code CodeOf(int result) {
   return result == 0 ? std::error_code() : std::error_code(errno, std::generic_category());
 }
 
-// Closes `directory`. What keeps it from reading all of it is in `error`.
+// Closes `directory`. `error` says why it could not be read completely.
 std::vector<std::string> NamesOf(int directory, std::error_code* error = nullptr) {
   std::vector<std::string> names;
   DIR* stream = directory < 0 ? nullptr : fdopendir(directory);
@@ -160,7 +161,7 @@ std::vector<std::string> NamesOf(int directory, std::error_code* error = nullptr
 
 int RemoveTreeAt(int directory, const std::string& name) {
   if (unlinkat(directory, name.c_str(), 0) == 0) return 0;
-  // Linux says EISDIR where it is a directory, POSIX EPERM.
+  // For a directory Linux returns EISDIR, POSIX EPERM.
   if (errno != EISDIR && errno != EPERM) return -1;
   const int why = errno;
   const FileDescriptor inside(
@@ -195,6 +196,11 @@ GuardedDirectory GuardedDirectory::AlsoItself(const fs::path& path) {
                                     .front = whole.filename().string()}));
 }
 
+bool IsFileName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         std::ranges::none_of(name, [](char c) { return c == '/' || c == '\\' || c == '\0'; });
+}
+
 namespace internal {
 
 int OpenBeneath(int root, const std::string& rest, bool in_one_call) {
@@ -204,7 +210,7 @@ int OpenBeneath(int root, const std::string& rest, bool in_one_call) {
     how.flags = kDirectory;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     const auto fd = static_cast<int>(syscall(SYS_openat2, root, rest.c_str(), &how, sizeof(how)));
-    // A kernel without it, a sandbox that does not know it, a name that moved meanwhile.
+    // A kernel without openat2, a sandbox that does not know it, or a name that moved meanwhile.
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EINVAL && errno != EAGAIN)) {
       return fd;
     }
@@ -246,7 +252,7 @@ int HeldName::Open(const std::string& name, int flags) const {
   if (!Ready()) return -1;
   const int fd =
       openat(directory_.get(), name.c_str(), flags | O_CLOEXEC | (guarded_ ? O_NOFOLLOW : 0), 0666);
-  // The kernel says of a link, where a directory is wanted, that it is none.
+  // If a directory is wanted, the kernel reports a link as "not a directory".
   struct stat info = {};
   if (fd < 0 && errno == ENOTDIR && guarded_ && Stat(name, info) == 0) {
     errno = S_ISLNK(info.st_mode) ? ELOOP : ENOTDIR;
@@ -361,7 +367,7 @@ namespace {
 
 constexpr std::string_view kTemporaryMark = ".tmp-";
 constexpr std::string_view kAsideMark = ".old-";
-constexpr std::string_view kWholeMark = ".new-";  // finished, on its way to the target's name
+constexpr std::string_view kWholeMark = ".new-";  // complete, about to take the target's name
 
 std::string Beside(const HeldName& target, std::string_view mark) {
   return fmt::format(".{}{}", target.name(), mark);
@@ -382,7 +388,7 @@ std::string_view OtherKind(const struct stat& info) {
   return "";
 }
 
-// As open(), but for its errors: a socket is refused before anything is known of it.
+// Like open(), but a socket is refused with its own error.
 FileDescriptor OpenAtOnce(const fs::path& path, struct stat& info) {
   FileDescriptor fd(open(path.c_str(), kAtOnce));
   if (fd.get() < 0) {
@@ -397,8 +403,8 @@ FileDescriptor OpenAtOnce(const fs::path& path, struct stat& info) {
   return fd;
 }
 
-// Why a link was refused: "RUN/last is a symbolic link, and none is followed below RUN"; that it
-// leads back to itself, for one that nobody guards.
+// Why a link was refused: "RUN/last is a symbolic link, and none is followed below RUN"; for an
+// unguarded link, that it leads back to itself.
 std::string WhyNotFollowed(const fs::path& path) {
   const std::string whole = AbsoluteName(path);
   const std::optional<GuardedName> found = FindGuard(whole);
@@ -414,18 +420,18 @@ std::string WhyNotFollowed(const fs::path& path) {
   return "there is a symbolic link, and links are not followed";
 }
 
-enum class Writer { kGone, kAlive, kUnknown };  // unknown: the file system has no locks
+enum class Writer { kGone, kAlive, kUnknown };  // kUnknown: the file system has no locks
 
 Writer WriterOf(const HeldName& target, const std::string& name) {
-  // Without waiting, should it be a pipe.
+  // Does not block on a pipe.
   const FileDescriptor fd(target.Open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return Writer::kUnknown;
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Writer::kGone;
   return errno == EWOULDBLOCK ? Writer::kAlive : Writer::kUnknown;
 }
 
-// The names beside a target that are `mark` and then the number of a process; `own` leaves out
-// those that are another user's.
+// The names beside a target that consist of `mark` and the number of a process; `own` leaves out
+// those of other users.
 std::vector<std::string> Marked(const HeldName& target, std::string_view mark, bool own) {
   const std::string prefix = Beside(target, mark);
   std::vector<std::string> found = target.Siblings();
@@ -451,8 +457,8 @@ std::string OwnName(const HeldName& target, std::string_view mark) {
   return fmt::format("{}{}", Beside(target, mark), getpid());
 }
 
-// Puts `from` in the place of the target in two steps; what was there is aside then, or back if it
-// fails. Returns an errno, or 0.
+// Replaces the target by `from` in two steps; the old target is then under its temporary name, or
+// back in place if that fails. Returns an errno, or 0.
 int SwapByRenames(const HeldName& target, const std::string& from) {
   const std::string aside = OwnName(target, kAsideMark);
   const bool there = target.IsThere();
@@ -472,7 +478,7 @@ FileDescriptor::~FileDescriptor() {
 LateLibrary::LateLibrary(std::initializer_list<const char*> names,
                          Error (*refusal)(const char* cause))
     : refusal_(refusal) {
-  std::string cause;  // of the first name, which is the one that is likely to be here
+  std::string cause;  // of the first name, the one most likely to be installed
   for (const char* name : names) {
     library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library_ != nullptr) return;
@@ -594,7 +600,7 @@ std::string TemporaryFor(const HeldName& target) {
 void CleanLeftovers(const HeldName& target) {
   if (!HasLivingWriter(target)) {
     for (const std::string& whole : Marked(target, kWholeMark, /*own=*/true)) {
-      // With a newer one that is whole nobody needs what it was to replace.
+      // If a complete newer one exists, the one that it should replace is not needed.
       for (const std::string& aside : Marked(target, kAsideMark, /*own=*/true))
         target.RemoveTree(aside);
       SwapByRenames(target, whole);
@@ -614,7 +620,7 @@ void CleanLeftovers(const HeldName& target) {
 
 int FlushFile(int fd) {
 #ifdef __APPLE__
-  return fcntl(fd, F_FULLFSYNC);  // fsync leaves it in the disk's own memory there
+  return fcntl(fd, F_FULLFSYNC);  // fsync leaves the data in the disk's own cache there
 #else
   return fsync(fd);
 #endif
@@ -634,7 +640,7 @@ void LockTemporary(int fd) {
 
 void SyncDirectory(const fs::path& directory) {
   const FileDescriptor fd(OpenFile(directory, O_RDONLY | O_DIRECTORY));
-  // Some file systems cannot flush a directory and say EINVAL; only a real fault counts.
+  // Some file systems cannot flush a directory and return EINVAL; only an I/O error counts.
   if (fd.get() < 0 || (fsync(fd.get()) != 0 && errno == EIO)) ThrowCannotWrite(directory, errno);
 }
 
@@ -650,7 +656,7 @@ void ReplaceDirectory(const HeldName& to, const std::string& from, const fs::pat
   }
   std::string old = from;
   if (!may_exchange || to.Exchange(from, to.name()) != 0) {
-    // Under this name it is known to be whole, whatever happens between the steps.
+    // This name marks it as complete, whatever happens between the steps.
     const std::string whole = OwnName(to, kWholeMark);
     check(to.Rename(from, whole));
     if (const int error = SwapByRenames(to, whole); error != 0) {

@@ -15,15 +15,15 @@ struct stat;
 
 namespace folio {
 
-// As long as one lives, no symbolic link below its directory is followed by what writes there
-// (io/file.h and the functions below): a link on the way to a name is
-// an error, and one under the name itself is replaced or removed, never what it points to. Names
-// are looked up from the directory downwards, each time anew, so that one that was away may come
-// back. The directory itself may be a link, and file systems may be mounted below.
+// While one exists, writers (io/file.h and the functions below) follow no symbolic link below its
+// directory: a link on the way to a name is an error, and a link under the name itself is replaced
+// or removed, never its target. Names are looked up from the directory downwards on every call, so
+// that a directory that was unmounted may come back. The directory itself may be a link, and file
+// systems may be mounted below it.
 class GuardedDirectory {
  public:
   explicit GuardedDirectory(const std::filesystem::path& path);
-  // The directory must not be a link either: only its parent is taken as it is named.
+  // The directory must not be a link either: only its parent is resolved.
   static GuardedDirectory AlsoItself(const std::filesystem::path& path);
 
   struct Guard;
@@ -33,6 +33,9 @@ class GuardedDirectory {
 
   std::shared_ptr<const Guard> guard_;
 };
+
+// Returns true if `name`, which a file contains, can name a file beside it, and is no path.
+bool IsFileName(std::string_view name);
 
 namespace internal {
 
@@ -54,12 +57,12 @@ class FileDescriptor {
   int fd_;
 };
 
-// A library that is opened when it is first needed and not with the program, which would take
-// longer to start: such libraries bring dozens of others.
+// A library that is opened when first needed and not at program start, which would become slower:
+// such libraries load dozens of others.
 class LateLibrary {
  public:
-  // Opens the first of `names` that is on this machine, for as long as the program runs. `refusal`
-  // makes the Error for where there is none, or one that lacks a function.
+  // Opens the first of `names` that is installed, until the program ends. `refusal` makes the Error
+  // if none is, or if it lacks a function.
   LateLibrary(std::initializer_list<const char*> names, Error (*refusal)(const char* cause));
 
  protected:
@@ -78,41 +81,41 @@ class LateLibrary {
 #define FOLIO_LATE_FUNCTION(name) decltype(&::name) name = Find<decltype(&::name)>(#name)
 
 std::string ErrnoText(int error);
-// Why nothing can be found at `path`: that it is not there, or what keeps one from looking, such as
+// Why nothing can be found at `path`: that it does not exist, or what prevents access, such as
 // links that lead back to themselves.
 std::string WhyNotThere(const std::filesystem::path& path);
 
-// How folio opens what it reads (tests/layering.cmake looks for other ways): at once, whoever may
-// have put a pipe without a writer there, and regular files alone, since devices have no end.
-// Throws a kInput Error that says what is there instead.
+// How folio opens files for reading (tests/layering.cmake forbids other ways): without blocking on
+// a pipe that has no writer, and only regular files, since devices have no end. Throws a kInput
+// Error that says what is there instead.
 FileDescriptor OpenForReading(const std::filesystem::path& path);
-// The same without an Error: the descriptor is -1 then. `flags` are further ones of open().
+// The same without an Error: the descriptor is -1 on failure. `flags` are added to those of open().
 FileDescriptor OpenIfRegular(const std::filesystem::path& path, int flags = 0);
-// For what is read as it comes (term/streams.h): also a pipe, a terminal, or /dev/null.
-// Reading from it does not wait either.
+// For streamed input (term/streams.h): accepts pipes, terminals and /dev/null too. Reads from it do
+// not block either.
 FileDescriptor OpenStream(const std::filesystem::path& path);
 
-// Writes all of `left`, and leaves what could not be written there. Returns an errno, or 0.
+// Writes `left`; what could not be written stays in it. Returns an errno, or 0.
 int WriteAll(int fd, std::string_view& left);
 
-// Throws the kInput Error of a file that cannot be read.
+// Throws the kInput Error for a file that cannot be read.
 [[noreturn]] void ThrowCannotRead(const std::filesystem::path& path, int error);
-// Throws the kRuntime Error of an output that cannot be written; explains a full disk.
+// Throws the kRuntime Error for an output that cannot be written; explains a full disk.
 [[noreturn]] void ThrowCannotWrite(const std::filesystem::path& path, int error);
 
-// Throws the kRuntime Error of an output that another process is writing.
+// Throws the kRuntime Error for an output that another process is writing.
 [[noreturn]] void ThrowBusy(const std::filesystem::path& path);
 
-// A name in a directory that is held open, so that several calls are about the same place. All
-// calls return what the system's do and leave its errno; where the directory cannot be opened, the
-// reason for that.
+// A name in a directory that is held open, so that several calls refer to the same place. Calls
+// return what the system calls return and leave errno; if the directory could not be opened, errno
+// is the reason for that.
 class HeldName {
  public:
   explicit HeldName(const std::filesystem::path& path);
 
   const std::string& name() const { return name_; }
-  // The calls below take the name, or another one in its directory. Open follows a link that is not
-  // guarded, unless it is told O_NOFOLLOW; the others are about the name itself.
+  // The calls below use the name, or another one in its directory. Open follows a link that is not
+  // guarded, unless given O_NOFOLLOW; the others act on the name itself.
   int Open(int flags) const { return Open(name_, flags); }
   int Open(const std::string& name, int flags) const;
   int Stat(struct stat& info) const { return Stat(name_, info); }
@@ -120,7 +123,7 @@ class HeldName {
   bool IsThere() const;
   int MakeDirectory(const std::string& name) const;
   int Rename(const std::string& from, const std::string& to) const;
-  // In one step; fails where the file system cannot do that.
+  // Atomic; fails if the file system cannot do that.
   int Exchange(const std::string& one, const std::string& other) const;
   int RenameTo(const HeldName& to) const;
   int LinkTo(const HeldName& to) const;
@@ -128,26 +131,27 @@ class HeldName {
   int RemoveTree(const std::string& name) const;  // whatever it is
   // The names in its directory, in no order; none where it cannot be read.
   std::vector<std::string> Siblings() const;
-  // Makes the names of the directory durable. A file system that cannot do that is no error.
+  // Flushes the directory's names to disk. A file system that cannot do that is no error.
   int SyncDirectory() const;
 
  private:
   bool Ready() const;
 
   std::string name_;
-  bool guarded_ = false;  // links are refused
+  bool guarded_ = false;  // true: links are refused
   FileDescriptor directory_{-1};
-  int error_ = 0;  // why there is no directory
+  int error_ = 0;  // why the directory could not be opened
 };
 
-// Opens the directory `rest` (names with slashes between) below `root`, without following links.
-// `in_one_call` false takes the road of kernels without openat2. -1 and errno: ELOOP for a link.
+// Opens the directory `rest` (names separated by slashes) below `root`, without following links.
+// `in_one_call` false takes the path of kernels without openat2. Returns -1 and sets errno on
+// failure: ELOOP for a link.
 int OpenBeneath(int root, const std::string& rest, bool in_one_call = true);
 
-// `path`, absolute, if it is below a guarded directory; else empty.
+// `path` as absolute path if it is below a guarded directory; else empty.
 std::filesystem::path GuardedPath(const std::filesystem::path& path);
 
-// By HeldName. What is there is asked of the name itself, be it a link to nothing.
+// These work through HeldName, on the name itself, even if it is a dangling link.
 int OpenFile(const std::filesystem::path& path, int flags);
 bool IsThere(const std::filesystem::path& path);
 bool IsDirectoryItself(const std::filesystem::path& path);
@@ -156,43 +160,42 @@ std::vector<std::string> NamesIn(const std::filesystem::path& directory,
                                  std::error_code* error = nullptr);
 std::error_code Rename(const std::filesystem::path& from, const std::filesystem::path& to);
 std::error_code Link(const std::filesystem::path& from, const std::filesystem::path& to);
-std::error_code MakeDirectory(const std::filesystem::path& path);  // one that is there is none
-std::error_code RemoveTree(const std::filesystem::path& path);     // nothing there is none
+std::error_code MakeDirectory(const std::filesystem::path& path);  // success if it exists already
+std::error_code RemoveTree(const std::filesystem::path& path);     // success if nothing exists
 
-// The place a write to `target` goes to: absolute, no slash at its end, symbolic links followed but
-// for those below a guarded directory. Throws a kRuntime Error if its directory does not exist or
-// it names no file.
+// The path that a write to `target` goes to: absolute, no slash at its end, symbolic links resolved
+// except below a guarded directory. Throws a kRuntime Error if its directory does not exist or it
+// names no file.
 std::filesystem::path ResolveTarget(const std::filesystem::path& target);
 
-// Returns whether `path`, itself and not what it may be a link to, is there and belongs to this
-// user. In a directory that all may write to, what others have put there is neither taken over nor
-// removed.
+// Returns true if `path` itself (not the target of a link) exists and belongs to this user. In a
+// directory that all may write to, files of other users are neither taken over nor removed.
 bool IsOwn(const std::filesystem::path& path);
 
 // `.NAME.tmp-PID`, beside a resolved target.
 std::string TemporaryFor(const HeldName& target);
 
-// Removes temporaries of `target` that no process holds locked, and ends what a ReplaceDirectory
-// left half done whose process is gone, all of it this user's own: `.NAME.new-PID` is whole and
-// takes its place; without one
-// `.NAME.old-PID` is put back if the target is missing, else removed.
+// Removes temporary files of `target` that no process holds locked, and completes a
+// ReplaceDirectory of a process that has ended, only for this user's files: `.NAME.new-PID` is
+// complete and takes the target's place; without one `.NAME.old-PID` is restored if the target is
+// missing, else removed.
 void CleanLeftovers(const HeldName& target);
 
-// Put what was written to a file on the disk; FlushData without what only describes the file. 0, or
-// -1 and errno.
+// Flush a file to disk; FlushData leaves out metadata that reading does not need. Return 0, or -1
+// and errno.
 int FlushFile(int fd);
 int FlushData(int fd);
 
-// Takes the lock that marks a temporary as being written. On a file system without locks it does
-// nothing, and CleanLeftovers removes nothing.
+// Takes the lock that marks a temporary file as being written. Without lock support in the file
+// system it does nothing, and CleanLeftovers removes nothing.
 void LockTemporary(int fd);
 
-// Makes the entries of a directory durable. Throws a kRuntime Error on an I/O error.
+// Flushes the entries of a directory to disk. Throws a kRuntime Error on an I/O error.
 void SyncDirectory(const std::filesystem::path& directory);
 
-// Puts the directory `from`, which lies beside `to`, in its place (missing or a directory) and
-// removes what was there; what cannot be removed is left to CleanLeftovers. Errors say `name`.
-// `may_exchange` false takes the road of systems that cannot exchange two names.
+// Moves the directory `from`, which lies beside `to`, to its place (missing or a directory) and
+// removes the old one; what cannot be removed is left to CleanLeftovers. Errors name `name`.
+// `may_exchange` false takes the path of systems that cannot exchange two names.
 void ReplaceDirectory(const HeldName& to, const std::string& from,
                       const std::filesystem::path& name, bool may_exchange = true);
 

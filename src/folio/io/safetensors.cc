@@ -28,11 +28,11 @@
 namespace folio {
 namespace {
 
-// A file begins with the length of its header; longer headers than the format allows are refused.
+// A file begins with the length of its header; lengths beyond the format's limit are refused.
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;
 
-// Dtypes of the format that folio has no use for: told apart from spelling mistakes.
+// Dtypes of the format that folio does not support, as opposed to misspelt ones.
 bool IsForeignDtype(std::string_view name) {
   constexpr std::array<std::string_view, 11> kForeign = {
       "U64",         "C64", "F8_E4M3", "F8_E5M2", "F8_E8M0",  "F8_E4M3FNUZ",
@@ -81,7 +81,7 @@ struct HeaderEntry {
     return Shape(std::span<const int64_t>(dims.data(), rank));
   }
 
-  // `data` lies behind the header.
+  // `data` is what follows the header.
   TensorInfo Parse(std::span<const std::byte> data) const {
     if (!json.is_object()) Refuse("its entry is not an object");
     for (const char* key : {"dtype", "shape", "data_offsets"}) {
@@ -142,8 +142,8 @@ std::string Quoted(const std::string& text) {
   return Json(text).dump();
 }
 
-// The order of the data: large elements first, so that every tensor starts at a multiple of its
-// element's size.
+// The order of the data: large elements first, so that every tensor begins at a multiple of its
+// element size.
 std::vector<const NamedTensor*> InFileOrder(std::span<const NamedTensor> tensors) {
   std::vector<const NamedTensor*> order;
   std::set<std::string_view> names = {"__metadata__"};
@@ -183,7 +183,7 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
   return header;
 }
 
-// In another dtype piece by piece.
+// Converts piece by piece to another dtype.
 void WriteData(const NamedTensor& named, AtomicFile& file) {
   const Tensor& tensor = named.tensor;
   if (named.read) {
@@ -201,7 +201,7 @@ void WriteData(const NamedTensor& named, AtomicFile& file) {
   }
 }
 
-// From the name of a tensor to that of its shard.
+// Name of a tensor -> name of its shard.
 using WeightMap = std::map<std::string, std::string>;
 
 constexpr char kWeightMap[] = "weight_map";
@@ -234,7 +234,7 @@ WeightMap ReadWeightMap(const std::filesystem::path& index) {
   return map;
 }
 
-// Where the shard lies: beside the index, whatever it is called.
+// The path of a shard: in the index's directory.
 std::filesystem::path ShardPath(const std::filesystem::path& index, const std::string& name) {
   if (!IsFileName(name)) {
     Refuse(index, fmt::format("{} is not the name of a file in its directory", Json(name).dump()));
@@ -344,7 +344,7 @@ ModelShards::ModelShards(const std::filesystem::path& index, Loading loading) : 
 
 void WriteSafetensorsShards(const std::filesystem::path& dir, std::span<const NamedTensor> tensors,
                             uint64_t max_shard_bytes) {
-  // Ends of the shards in `tensors`.
+  // End of each shard in `tensors`.
   std::vector<size_t> ends;
   uint64_t total = 0, shard = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -33,8 +33,9 @@ class SafetensorsFile : public TensorFile {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
-  std::optional<Dtype> as = {};  // of a float32 tensor: the dtype in the file, F16 or BF16
-  // Of a float32 tensor that lies nowhere: asked for its rows, as TensorToWrite's (tensor_file.h).
+  std::optional<Dtype> as = {};  // dtype in the file for a float32 tensor, F16 or BF16
+  // Returns the rows of a float32 tensor that is not in memory, like TensorToWrite's
+  // (tensor_file.h).
   std::function<void(int64_t row, std::span<float> rows)> read = {};
 
   Dtype stored() const { return as.value_or(tensor.dtype()); }
@@ -43,16 +44,16 @@ struct NamedTensor {
   }
 };
 
-// Writes the tensors, largest element first and then by name, so that each lies aligned; the data
-// begins at a multiple of 64 bytes. The file appears whole or not at all, and data goes from the
-// tensors' memory straight to it. `metadata` is joined by {"format": "pt"}, which other readers ask
-// for, unless it has a format of its own. REQUIRES: names are UTF-8, distinct and not
-// "__metadata__"; no tensor is absent. Throws a kRuntime Error if it cannot be written.
+// Writes the tensors, largest element first and then by name, so that each is aligned; the data
+// begins at a multiple of 64 bytes. The file appears atomically, and data goes from the tensors'
+// memory straight to it. {"format": "pt"}, which other readers need, is added to `metadata` unless
+// it has a format. REQUIRES: names are UTF-8, distinct and not "__metadata__"; no tensor is absent.
+// Throws a kRuntime Error if it cannot be written.
 void WriteSafetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                       SafetensorsMetadata metadata = {});
 
-// The file that WriteSafetensors would make of these tensors, for several who each write a part of
-// it: the header, where the data of each tensor begins, by name, and the size of all.
+// The file that WriteSafetensors would write for these tensors, for several writers that each write
+// a part of it: the header, the offset of each tensor's data, by name, and the total size.
 struct SafetensorsLayout {
   std::string header;
   std::map<std::string, uint64_t> offsets;
@@ -61,14 +62,13 @@ struct SafetensorsLayout {
 SafetensorsLayout LayOutSafetensors(std::span<const NamedTensor> tensors,
                                     SafetensorsMetadata metadata = {});
 
-// A model in several files, as Hugging Face lays it out: a JSON file, the index, says in
-// "weight_map" which tensor is in which of the files, "shards", that lie beside it. Its "metadata"
-// is not looked at: sizes are checked against the shards themselves.
+// A model in several files, in Hugging Face's layout: a JSON file, the index, maps each tensor in
+// "weight_map" to one of the files, "shards", in the same directory. Its "metadata" is ignored:
+// sizes are checked against the shards themselves.
 
-// All tensors of the shards: PyTorch's files of an index that IsTorchName (model_dir.h), else
-// safetensors. The index is not trusted: shards are named by plain file names, every
-// tensor is in the shard that the index says and in no other, and no shard holds a tensor that the
-// index does not list.
+// All tensors of the shards: PyTorch's files for an index that IsTorchName (model_dir.h), else
+// safetensors. The index is not trusted: shards are plain file names, every tensor is in the shard
+// that the index names and in no other, and no shard holds a tensor that the index does not list.
 class ModelShards : public TensorFile {
  public:
   explicit ModelShards(const std::filesystem::path& index, Loading loading = Loading::kMap);
@@ -77,10 +77,10 @@ class ModelShards : public TensorFile {
   std::vector<std::shared_ptr<const TensorFile>> shards_;
 };
 
-// Writes the tensors (see WriteSafetensors) into the directory: as model.safetensors, or, where
-// that would take more than `max_shard_bytes`, as shards of as many bytes at most, in the given
-// order, with their index. A tensor that is larger has a shard of its own. REQUIRES: the directory
-// holds neither from before.
+// Writes the tensors (see WriteSafetensors) into the directory: as model.safetensors, or, if that
+// would take more than `max_shard_bytes`, as shards of at most that many bytes, in the given order,
+// with their index. A larger tensor gets a shard of its own. REQUIRES: the directory holds neither
+// from before.
 void WriteSafetensorsShards(const std::filesystem::path& dir, std::span<const NamedTensor> tensors,
                             uint64_t max_shard_bytes);
 

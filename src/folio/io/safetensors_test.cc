@@ -29,7 +29,7 @@ class SafetensorsTest : public InTemporaryDirectory {
   }
 };
 
-// Memory of any dtype, filled with bytes that no accident produces.
+// Memory of any dtype, filled with distinctive bytes.
 struct Bytes {
   std::vector<unsigned char> data;
   explicit Bytes(size_t size) : data(size) {
@@ -101,7 +101,7 @@ TEST_F(SafetensorsTest, NanAndInfinityAreKept) {
 }
 
 TEST_F(SafetensorsTest, ForeignOrderPaddingAndMisalignedDataAreRead) {
-  // One byte of U8 first: the float behind it lies at an odd place. Spaces end the header.
+  // One byte of U8 first: the float behind it is at an odd address. Spaces end the header.
   const float value = -1.25f;
   std::string data(1, '\x07');
   data.append(reinterpret_cast<const char*>(&value), 4);
@@ -114,7 +114,7 @@ TEST_F(SafetensorsTest, ForeignOrderPaddingAndMisalignedDataAreRead) {
   const Tensor f = file.Get("f");
   EXPECT_EQ(reinterpret_cast<uintptr_t>(f.raw()) % 4, 0u);
   EXPECT_EQ(f.data<float>()[0], value);
-  EXPECT_EQ(file.Get("f").raw(), f.raw());  // one copy, however often
+  EXPECT_EQ(file.Get("f").raw(), f.raw());  // one copy for any number of calls
   EXPECT_EQ(file.ReadAs<int64_t>("u"), (std::vector<int64_t>{7}));
   EXPECT_TRUE(file.metadata().empty());
 }
@@ -208,7 +208,7 @@ TEST_F(MalformedTest, HeaderLengthBeyondTheFileOrTheFormat) {
   }
 }
 
-// Headers over 16 bytes of data, and a piece of the message that each must give.
+// Headers for 16 bytes of data, and a part of the message that each must cause.
 TEST_F(MalformedTest, EveryBadHeaderIsRefusedForItsReason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "does not begin with {"},
@@ -295,7 +295,7 @@ class Shards : public InTemporaryDirectory {
     PutFile(kWeightsIndexFile,
             R"({"metadata": {"total_size": 7}, "weight_map": )" + weight_map + "}");
   }
-  // Tensor a lies in the first shard, b in the second.
+  // Tensor a is in the first shard, b in the second.
   void PutBoth() {
     PutShard(kOne, "a", "123");
     PutShard(kTwo, "b", "4567");

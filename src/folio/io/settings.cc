@@ -32,7 +32,7 @@ std::vector<std::string> Sections(const std::vector<Field>& fields) {
   return sections;
 }
 
-// The known key that was probably meant, or "". A key may also be known by its flag: "train.lr".
+// The known key that was probably meant, or "". A key may also be given by its flag: "train.lr".
 std::string NearestKey(const std::vector<Field>& fields, const std::string& key) {
   const std::string section = SectionOf(key);
   std::vector<std::string> names;
@@ -48,7 +48,7 @@ std::string NearestKey(const std::vector<Field>& fields, const std::string& key)
     const std::string nearest = Nearest(key.substr(dot), names);
     return nearest.empty() ? "" : section + "." + nearest;
   }
-  for (const Field& field : fields) {  // the section was left out
+  for (const Field& field : fields) {  // the section was omitted
     if (field.key.substr(field.key.find('.') + 1) == key) return field.key;
   }
   const std::string nearest = Nearest(section, Sections(fields));
@@ -98,7 +98,7 @@ bool HoldsAny(const Field& field) {
   return (std::holds_alternative<T>(field.value) || ...);
 }
 
-// The value as SetField takes it. Throws if its TOML type is not the field's.
+// The value as text for SetField. Throws if its TOML type is not the field's.
 std::string ValueText(const Field& field, const toml::node& node, const std::string& where) {
   using OptionalBool = std::optional<bool>*;
   using OptionalInt = std::optional<int64_t>*;
@@ -256,7 +256,7 @@ void Settings::ReadToml(Layer layer, const std::string& text, const std::string&
   for (const auto& [section_key, section] : root) {
     const std::string section_name(section_key.str());
     const std::string section_where = Position(file_name, section_key.source());
-    if (!section.is_table()) {  // "train.seed" in quotes, or a key outside its section
+    if (!section.is_table()) {  // "train.seed" in quotes, or a key outside of its section
       const Field& field = fields_[IndexOf(section_name, section_where)];
       Set(layer, section_name, ValueText(field, section, section_where), section_where);
       continue;

@@ -16,8 +16,8 @@ inline std::string Little(uint64_t value, size_t count) {
 
 using ZipFiles = std::vector<std::pair<std::string, std::string>>;  // names and contents
 
-// A zip file as the format's description says: local headers and data, the list of contents, its
-// end. With `big` all sizes and offsets stand in fields of 64 bits.
+// A zip file according to the format's description: local headers and data, the list of contents,
+// its end. With `big` all sizes and offsets use 64-bit fields.
 inline std::string ZipBytes(const ZipFiles& files, bool big = false) {
   const uint64_t see64 = 0xFFFFFFFF;
   std::string bytes, list;
@@ -70,7 +70,7 @@ inline std::string PickleTensor(const std::string& type, const std::string& key,
          PickleTuple(sizes) + PickleTuple(strides) + "\x89" + "ccollections\nOrderedDict\n)RtR";
 }
 
-// A dictionary: names and values that are pickled already.
+// A dictionary: names and already pickled values.
 inline std::string PickleDict(const ZipFiles& items) {
   std::string dict = "}(";
   for (const auto& [key, value] : items) dict += PickleText(key) + value;
@@ -81,7 +81,7 @@ inline std::string WholePickle(const std::string& value) {
   return "\x80\x02" + value + ".";
 }
 
-// The file that torch.save makes of a dictionary and the bytes of its storages "0", "1" ...
+// The file that torch.save writes for a dictionary and the bytes of its storages "0", "1" ...
 inline std::string TorchBytes(const std::string& pickle, const std::vector<std::string>& storages,
                               bool big = false) {
   ZipFiles files = {{"x/data.pkl", WholePickle(pickle)}, {"x/byteorder", "little"}};

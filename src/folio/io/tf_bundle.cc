@@ -17,11 +17,12 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kTableMagic = 0xDB4775248B80FB57;
 constexpr size_t kFooterSize = 48,
-                 kBlockTrailer = 5;  // of a file; of a block: its kind and its checksum
+                 kBlockTrailer = 5;  // bytes of a file's footer, and of a block's: its kind and its
+                                     // checksum
 constexpr uint64_t kMaxIndex = uint64_t{4} << 20;
 constexpr size_t kMaxTensors = 1 << 16, kMaxTensorName = 256;
 
-// Field numbers of TensorFlow's messages, and values of theirs.
+// Field numbers and values of TensorFlow's messages.
 enum HeaderField { kNumShards = 1, kEndianness = 2 };
 enum EntryField {
   kType = 1,
@@ -43,8 +44,8 @@ constexpr std::pair<uint64_t, Dtype> kTfDtypes[] = {
 // A field of a message in the encoding of protocol buffers.
 struct ProtoField {
   uint64_t number = 0;
-  uint64_t value = 0;                     // of a number
-  std::span<const std::byte> bytes = {};  // of anything longer
+  uint64_t value = 0;                     // if it is a number
+  std::span<const std::byte> bytes = {};  // if it is longer
 };
 
 void ReadMessage(ByteReader& message, const std::function<void(const ProtoField&)>& take) {
@@ -71,7 +72,7 @@ void ReadMessage(ByteReader& message, const std::function<void(const ProtoField&
   }
 }
 
-// The block of `file` whose offset and size `place` says, at `from` or behind that.
+// The block of `file` at the offset and with the size that `place` says, not before `from`.
 std::span<const std::byte> ReadBlock(ByteReader& file, ByteReader& place, uint64_t from = 0) {
   const uint64_t offset = place.Varint(), size = place.Varint();
   const uint64_t end = file.all().size() - kFooterSize;
@@ -92,7 +93,7 @@ std::span<const std::byte> ReadBlock(ByteReader& file, ByteReader& place, uint64
 
 using OnEntry = std::function<void(std::string_view key, std::span<const std::byte> value)>;
 
-// A key begins with so many bytes of the key before it.
+// Each key repeats that many bytes of the key before it.
 void ReadEntries(ByteReader block, const OnEntry& entry) {
   constexpr size_t kInt = sizeof(uint32_t);
   const size_t size = block.left();
@@ -121,10 +122,10 @@ void ReadTable(ByteReader file, const OnEntry& entry) {
   file.Seek(size - sizeof(kTableMagic));
   if (file.Number<uint64_t>() != kTableMagic) file.Fail("its footer is not valid");
   ByteReader footer = file.Within(file.all().subspan(size - kFooterSize));
-  footer.Varint();  // where a list of other blocks is
+  footer.Varint();  // place of a list of other blocks
   footer.Varint();
   const auto index = ReadBlock(file, footer);
-  uint64_t from = 0;  // blocks lie in order, so that each is read once
+  uint64_t from = 0;  // blocks are in order, so that each is read once
   size_t count = 0;
   std::string last;
   ReadEntries(file.Within(index), [&](std::string_view, std::span<const std::byte> handle) {
@@ -219,7 +220,7 @@ TfBundle::TfBundle(const fs::path& prefix, Loading loading) : TensorFile(prefix)
     CheckHeader(std::move(message));
   });
   if (!any) reader.Fail("it has no entries");
-  // A pass over all of the file.
+  // Reads all of the file.
   CheckParts(
       data_file, std::ssize(tensors()),
       [&](int64_t i) {

@@ -141,7 +141,7 @@ TEST_F(Tf, TablesThatAreNoneAreRefused) {
                                  {0, 100000}}) {
     EXPECT_TRUE(Contains(Refusal(TfSealed(block) + TfFooter(at, size)), "a block of"));
   }
-  // The same block again, which would be read without end.
+  // The same block again, which would be read forever.
   const std::string handle = TfVarint(0) + TfVarint(block.size());
   const std::string twice = TfBlock({{"y", handle}, {"z", handle}});
   EXPECT_TRUE(Contains(

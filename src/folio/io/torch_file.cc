@@ -27,13 +27,13 @@ constexpr size_t kLocalSize = 30, kZipEntrySize = 46, kZipEndSize = 22, kLocator
 constexpr size_t kMaxComment = 0xFFFF;
 constexpr uint64_t kMaxZipEntries = 1 << 17;
 constexpr uint16_t kEncrypted = 1, kStored = 0, kZip64Extra = 1;
-// Where a number of 32 bits says that the one of 64 bits is to be read.
+// A 32-bit field with this value refers to a 64-bit field.
 constexpr uint32_t kSee64 = 0xFFFFFFFF;
 
-// Where the list of contents lies.
+// The position of the list of contents.
 struct Contents {
   uint64_t entries = 0, bytes = 0, offset = 0;
-  uint64_t end = 0;  // of what may lie before: the list ends here or earlier
+  uint64_t end = 0;  // the end of what may come before: the list begins here or earlier
 };
 
 uint32_t ChecksumOf(std::span<const std::byte> bytes) {
@@ -41,7 +41,7 @@ uint32_t ChecksumOf(std::span<const std::byte> bytes) {
       crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-// As much of a name as an error shows.
+// The part of a name that an error shows.
 std::string_view Shown(std::string_view name) {
   return name.substr(0, 100);
 }
@@ -96,7 +96,7 @@ Contents ReadEnd(ByteReader& reader) {
   reader.Fail("its central directory is missing");
 }
 
-// The sizes and the offset of an entry where 32 bits do not hold them.
+// Reads the sizes and the offset of an entry that do not fit 32 bits.
 void Read64(std::span<const std::byte> extra, const ByteReader& file, uint64_t& size,
             uint64_t& stored, uint64_t& offset) {
   if (size != kSee64 && stored != kSee64 && offset != kSee64) return;
@@ -118,7 +118,7 @@ void Read64(std::span<const std::byte> extra, const ByteReader& file, uint64_t& 
   file.Fail("an entry lacks its 64-bit sizes");
 }
 
-// The bytes of an entry, behind a header of their own that must name it too.
+// The bytes of an entry, behind a local header that must name it too.
 std::span<const std::byte> Locate(ByteReader& reader, std::string_view name, uint16_t method,
                                   uint64_t offset, uint64_t size, uint64_t end) {
   const auto refuse = [&](std::string_view why) {
@@ -131,7 +131,7 @@ std::span<const std::byte> Locate(ByteReader& reader, std::string_view name, uin
     refuse("is not at its offset in the central directory");
   reader.Bytes(2 + 2);  // version, flags
   if (reader.Number<uint16_t>() != method) refuse("has a different compression");
-  reader.Bytes(2 + 2 + 4 + 4 + 4);  // time, date, checksum, sizes, which may come behind the data
+  reader.Bytes(2 + 2 + 4 + 4 + 4);  // time, date, checksum, sizes, which may come after the data
   const auto name_bytes = reader.Number<uint16_t>();
   const auto extra_bytes = reader.Number<uint16_t>();
   if (name_bytes > reader.left() || reader.Text(name_bytes) != name) refuse("has a different name");
@@ -185,12 +185,12 @@ constexpr uint64_t kSee64Entries = 0xFFFF;
 constexpr uint16_t kZipVersion = 20, kZipVersion64 = 45;
 constexpr uint16_t kPaddingKind = 0x4246;  // "FB", as PyTorch pads
 
-// The field of 32 bits for a value that may stand elsewhere, in one of 64.
+// The 32-bit field of a value that may be in a 64-bit field instead.
 uint32_t FieldOf(uint64_t value, bool elsewhere) {
   return elsewhere ? kSee64 : static_cast<uint32_t>(value);
 }
 
-// From the version that is needed to the length of the name.
+// The fields from the needed version to the length of the name.
 std::string ZipCommon(std::string_view name, std::span<const std::byte> bytes, bool big) {
   constexpr uint16_t kNoFlags = 0, kAsItIs = 0, kMidnight = 0, kFirstOf1980 = 1 << 5 | 1;
   std::string out;
@@ -288,8 +288,8 @@ void ZipWriter::Finish() {
 
 namespace {
 
-// Throws a kInput Error that names the first plain entry whose bytes are not those of its checksum:
-// a pass over all of them, by several threads.
+// Throws a kInput Error that names the first plain entry whose bytes do not have its checksum:
+// reads all of them, by several threads.
 void CheckZip(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
   const auto entry = [&](int64_t i) -> const ZipEntry& { return entries[static_cast<size_t>(i)]; };
   CheckParts(
@@ -322,8 +322,8 @@ constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
 constexpr std::string_view kRebuiltParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kTorchSize = "torch.Size";
-// Tensors of dtypes without a storage of their own, and what else numbers may be that folio has no
-// use for: refused by the tensor's name.
+// Tensors of dtypes without a storage of their own, and other numbers that folio does not support:
+// refused by the tensor's name.
 constexpr std::string_view kRebuiltUntyped = "torch._utils._rebuild_tensor_v3";
 constexpr auto kForeignGlobals = std::to_array<std::string_view>(
     {kRebuiltUntyped, "torch.storage.UntypedStorage", "torch.ComplexFloatStorage",
@@ -373,7 +373,7 @@ std::string PickledSizes(std::span<const int64_t> sizes) {
   return PickledTuple(items);
 }
 
-// The tensor that lies in the entry data/`index`.
+// The tensor in the entry data/`index`.
 std::string PickledTensor(const TensorToWrite& tensor, size_t index) {
   const auto* const storage = std::ranges::find(kTorchStorages, tensor.dtype, &TorchStorage::dtype);
   FOLIO_CHECK(storage != std::end(kTorchStorages), "PyTorch has no such storage");
@@ -400,9 +400,9 @@ std::string TorchPickle(const Json& values, std::string_view key,
     FOLIO_CHECK(index.emplace(tensors[i].name, i).second, "tensor name used twice");
     pickled.emplace_back(Pickled(tensors[i].name), PickledTensor(tensors[i], i));
   }
-  for (const auto& [name, of] : same) {
-    FOLIO_CHECK(index.contains(of), "the same as no tensor");
-    pickled.emplace_back(Pickled(name), PickledTensor(tensors[index[of]], index[of]));
+  for (const auto& [name, original] : same) {
+    FOLIO_CHECK(index.contains(original), "the same as no tensor");
+    pickled.emplace_back(Pickled(name), PickledTensor(tensors[index[original]], index[original]));
   }
   items.emplace_back(Pickled(key), PickledDict(pickled));
   for (const auto& [name, value] : values.items()) {
@@ -411,7 +411,7 @@ std::string TorchPickle(const Json& values, std::string_view key,
   return PickleOf(PickledDict(items));
 }
 
-// The beginning that the names of all entries share: "archive/".
+// The prefix of the names of all entries: "archive/".
 std::string PrefixOf(const std::vector<ZipEntry>& entries, const std::filesystem::path& path) {
   constexpr std::string_view kPickle = "/data.pkl";
   for (const ZipEntry& entry : entries) {
@@ -459,7 +459,7 @@ class TorchReader {
   }
 
  private:
-  // False if it is none.
+  // Returns false if it is no tensor.
   bool TakeTensor(const PickleValue& value, const std::string& name) {
     const PickleValue* tensor = &value;
     if (const PickleValue* arguments = CallOf(value, kRebuiltParameter)) {
@@ -478,7 +478,7 @@ class TorchReader {
     return true;
   }
 
-  // The arguments if `value` is a call of `global`.
+  // The arguments if `value` is a call of `global`, else null.
   const PickleValue* CallOf(const PickleValue& value, std::string_view global) const {
     if (value.kind != Kind::kCall || pickle_[value.items[0]].text != global) return nullptr;
     return &pickle_[value.items[1]];
@@ -572,7 +572,7 @@ class TorchReader {
     return integers;
   }
 
-  // Where the elements lie in their order, perhaps a copy.
+  // The elements in row-major order, copied if necessary.
   const std::byte* InOrder(const TensorInfo& info, std::span<const int64_t> strides,
                            const std::byte* first) {
     const int rank = info.shape.rank();
@@ -624,7 +624,7 @@ class TorchReader {
   std::string mistake_;
   const std::vector<ZipEntry>& entries_;
   std::string_view prefix_;
-  uint64_t left_;  // bytes that may be put together
+  uint64_t left_;  // bytes that may still be copied
 };
 
 bool IsTorchFile(const std::filesystem::path& path) {
@@ -668,7 +668,7 @@ void WriteTorchFile(const std::filesystem::path& path, const Json& values, std::
   };
   add("data.pkl", TorchPickle(values, key, tensors, same));
   add("byteorder", "little");
-  std::vector<std::byte> bytes;  // of a whole tensor: its checksum stands before it
+  std::vector<std::byte> bytes;  // of a whole tensor: its checksum is written before it
   for (size_t i = 0; i < tensors.size(); ++i) {
     bytes.clear();
     bytes.reserve(static_cast<size_t>(tensors[i].bytes()));

@@ -29,7 +29,7 @@ const ZipFiles kFiles = {{"b", "second"}, {"a/c", "first"}, {"empty", ""}};
 std::string Changed(std::string bytes, size_t at, const std::string& to) {
   return bytes.replace(at, to.size(), to);
 }
-// Where the list of contents has its first entry.
+// The offset of the first entry in the list of contents.
 size_t ListAt(const std::string& bytes) {
   return bytes.find("PK\x01\x02");
 }
@@ -143,7 +143,7 @@ TEST_F(ZipFile, WhatIsWrittenIsReadAndAligned) {
   for (size_t i = 0; i < 70; ++i)
     files.emplace_back("n" + std::string(i, 'x'), std::string(i, 'd'));
   std::ranges::sort(files);
-  // With fields of 64 bits from several sizes and places on: for some entries, for all, for none.
+  // With 64-bit fields from several sizes and offsets on: for some entries, for all, for none.
   for (const uint64_t see64 : {uint64_t{0xFFFFFFFF}, uint64_t{40}, uint64_t{300}, uint64_t{0}}) {
     const std::string bytes = Written(files, see64);
     const auto entries = Read(bytes);
@@ -225,7 +225,7 @@ TEST_F(Torch, ShapesThatDoNotLieInTheirStorage) {
   EXPECT_TRUE(Contains(Refusal(0, {2}, {-1}), "not a number from 0"));
   EXPECT_TRUE(Contains(Refusal(0, {2}, {}), "not described"));
   EXPECT_TRUE(Contains(Refusal(0, {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}), "up to 5"));
-  // One number seen often: more memory than the file has.
+  // One number repeated: more memory than the file has.
   EXPECT_TRUE(Contains(Refusal(0, {1 << 28}, {0}), "larger than the file"));
   EXPECT_TRUE(Contains(Refusal(0, {2, 3}, {3, 1}, 7), "24 bytes, not 7 elements"));
   EXPECT_TRUE(Contains(Refusal(0, {2, 3}, {3, 1}, -1), "24 bytes"));
@@ -275,7 +275,7 @@ TEST_F(Torch, OtherFilesAreRefusedForWhatTheyAre) {
     compressed.replace(compressed.rfind(name) - 36, 2, Little(8, 2));
     EXPECT_TRUE(Contains(Refusal(compressed), name, "is compressed", "zip -0"));
   }
-  // The bytes of a compressed entry are not taken for its contents.
+  // The bytes of a compressed entry are not mistaken for its contents.
   std::string order = SmallTorchFile();
   order.replace(order.find("x/byteorder") - 22, 2, Little(8, 2));
   order.replace(order.rfind("x/byteorder") - 36, 2, Little(8, 2));
@@ -337,7 +337,7 @@ TEST_F(Torch, WhatIsWrittenIsRead) {
   EXPECT_EQ(file.ReadAs<float>("model/b")[11], 11);
   EXPECT_EQ(file.Require("model/head").data, file.Require("model/a").data);
   EXPECT_EQ(file.tensors().size(), 4u);
-  // Nothing where a number does not fit.
+  // Nothing is written if a number does not fit.
   const std::vector<TensorToWrite> large = {
       {"a", Dtype::kF16, {3}, [](int64_t, std::span<float> rows) {
          std::ranges::fill(rows, 1e9f);

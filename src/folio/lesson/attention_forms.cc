@@ -28,10 +28,10 @@ const TokenVectors& Journey() {
   return journey;
 }
 
-// AttentionWalk holds what the forms of attention have in common: the tokens, six where the topic
-// has no vectors, the source of random weights, and the walk that grows.
+// The common parts of all forms of attention: the tokens (six if the topic has no vectors), the
+// source of random weights, and the growing walk.
 struct AttentionWalk {
-  // `usual_seed` where the topic gives none.
+  // `usual_seed` is used if the topic gives none.
   AttentionWalk(Backend& its_backend, const AttentionTopic& its_topic, uint64_t usual_seed,
                 Report& its_walk)
       : backend(its_backend),
@@ -43,7 +43,7 @@ struct AttentionWalk {
         walk(its_walk) {}
 
   const std::string& Token(int64_t t) const { return tokens.labels[static_cast<size_t>(t)]; }
-  // The token that is followed: the second, if there is one.
+  // The token that the walk follows: the second, if there is one.
   int64_t followed() const { return T > 1 ? 1 : 0; }
   const std::string& name() const { return Token(followed()); }
   // Tokens down, `columns` across.
@@ -86,14 +86,14 @@ Matrix Beside(std::initializer_list<Tensor> parts, MatrixLabels labels) {
   return MatrixValues(SideBySide(std::vector(parts)).tensor(), std::move(labels));
 }
 
-// A tensor of weights, or of masked scores, of which `mask` hides a part.
+// A tensor of weights, or of masked scores, partly hidden by `mask`.
 Matrix Hidden(const Tensor& x, std::span<const uint8_t> mask, MatrixLabels labels) {
   Matrix values = MatrixValues(x, std::move(labels));
   MarkMasked(values, mask);
   return values;
 }
 
-// 1 where a mask (T,S) allows, else masked.
+// 1 where a mask (T,S) allows attention, else masked.
 Matrix MaskValues(const std::vector<uint8_t>& mask, MatrixLabels labels) {
   const auto T = std::ssize(labels.rows), S = std::ssize(labels.columns);
   Matrix values = MakeMatrix({T, S}, std::vector<double>(mask.size(), 1), std::move(labels));
@@ -127,8 +127,8 @@ std::string Squares(const AttentionWalk& form) {
   return sum + (x.size() > kTerms ? " + …" : "");
 }
 
-// The attention of the followed token weighted in four ways, with the sum of each row of weights;
-// and the four contexts.
+// The followed token's attention weighted in four ways, with the sum of each row of weights; and
+// the four contexts.
 void CompareWeightings(AttentionWalk& form) {
   std::vector<std::vector<double>> weights, contexts;
   for (const Weighting way :
@@ -186,7 +186,7 @@ void ShowAllTokens(AttentionWalk& form, const AttentionSteps& steps) {
                 "One product of matrices gives the context of every token at once.");
 }
 
-// A query against keys and values: what a database returns, and what attention returns.
+// A query against keys and values: the result of a database look-up, and that of attention.
 void ShowLookup(AttentionWalk& form) {
   const StepTensor query({1, 2}, {1, 0}), keys({3, 2}, {1, 0, 0, 1, 1, 1});
   const StepTensor values({3, 2}, {0.1F, 0.9F, 0.2F, 0.8F, 0.3F, 0.7F});
@@ -225,7 +225,7 @@ StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double sca
   return Scaled(products.tensor(), scale);
 }
 
-// Products of random vectors of 512 elements, and what softmax makes of large numbers.
+// Products of random vectors of 512 elements, and softmax of large numbers.
 void ShowWhyRoot(AttentionWalk& form) {
   const double root = 1 / std::sqrt(static_cast<double>(kWide));
   StepTensor q({kVectors, kWide}), k({kVectors, kWide});
@@ -278,7 +278,7 @@ void ShowProjections(AttentionWalk& form, const AttentionParams& params,
                 "it by, the value what they get.");
 }
 
-// The weights that are masked after the softmax: whole, struck out, renormalised.
+// Weights masked after the softmax: complete, zeroed, renormalised.
 void ShowMaskAfter(AttentionWalk& form, const AttentionSteps& steps,
                    const std::vector<uint8_t>& mask) {
   form.walk.Add("weights of all on all", "softmax(q kᵀ / √d_k)",
@@ -327,7 +327,7 @@ void ShowDropout(AttentionWalk& form, const AttentionParams& params,
                 "nothing is dropped.");
 }
 
-// `weights` are those of the head `number`, (T,T), before the mask hides them.
+// `weights` belong to head `number`, (T,T), before masking.
 void AddWeights(AttentionWalk& form, int number, const Tensor& weights,
                 const std::vector<uint8_t>& mask, std::string why) {
   form.walk.Add(fmt::format("weights of head {}", number), "softmax(q kᵀ / √D), −∞ where masked",
@@ -343,7 +343,7 @@ std::vector<AttentionWeights> DrawHeads(AttentionWalk& form) {
   return heads;
 }
 
-// What the heads find, and their contexts side by side.
+// The steps of all heads, and their contexts side by side.
 std::pair<std::vector<AttentionSteps>, StepTensor> RunStack(
     AttentionWalk& form, std::span<const AttentionWeights> heads) {
   std::vector<AttentionSteps> stack;
@@ -360,7 +360,7 @@ MatrixLabels ByHeadElement(const AttentionWalk& form, int64_t each) {
   return form.ByToken(ColumnsOf({"head 0:", "head 1:"}, each));
 }
 
-// The stack's weights in one layer, and what it says about the last token.
+// The stack's weights in one layer, and its result for the last token.
 void ShowJoined(AttentionWalk& form) {
   const std::vector<AttentionWeights> heads = DrawHeads(form);
   const StepTensor stacked = RunStack(form, heads).second;
@@ -389,7 +389,7 @@ std::vector<std::string> OtherTokens() {
   return {"Deine", "Reise", "beginnt", "<pad>", "<pad>"};
 }
 
-// Queries from the walk's tokens, keys and values from another sequence that ends in padding.
+// Queries from the walk's tokens, keys and values from another sequence with padding at its end.
 void ShowCross(AttentionWalk& form) {
   const StepTensor other({kS, kOther}, {0.31F, 0.92F, 0.84F, 0.27F, 0.56F, 0.68F, 0, 0, 0, 0});
   const std::vector<uint8_t> real = {1, 1, 1, 0, 0};
@@ -421,7 +421,7 @@ void ShowCross(AttentionWalk& form) {
                 "A vector for each token of ours, made of nothing but the other sequence.");
 }
 
-// Self-attention of a sequence with padding in front, under both masks.
+// Self-attention of a sequence with padding at its start, under both masks.
 void ShowPaddedCausal(AttentionWalk& form) {
   const int64_t pads = std::min<int64_t>(2, form.T - 1), tokens_left = form.T - pads;
   std::vector<float> padded(static_cast<size_t>(pads * form.C));
@@ -542,7 +542,7 @@ void ExplainSplit(AttentionWalk& form) {
   form.walk.Section("Several heads, split from one projection");
   ShowJoined(form);
 
-  form.draws = AttentionDraws(form.seed, form.topic.torch_rng);  // as if the stack had not been
+  form.draws = AttentionDraws(form.seed, form.topic.torch_rng);  // independent of the stack's draws
   const AttentionSizes sizes{.d_in = form.C, .d_out = 2, .H = 2, .out_proj = true};
   const AttentionWeights weights = form.draws.Linear(sizes);
   const std::vector<uint8_t> mask = CausalMask(form.T);

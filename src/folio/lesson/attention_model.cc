@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-// What the head does most, in words.
+// A description of what the head mostly does.
 std::string Verdict(const HeadScores& scores) {
   struct Habit {
     double score;
@@ -36,7 +36,7 @@ std::string Verdict(const HeadScores& scores) {
                      strongest->says);
 }
 
-// "norm(x W_q)" turned to its place: what becomes of queries and keys before they meet.
+// "norm(x W_q)" with rotary positions: how queries and keys are prepared.
 std::string PreparedFormula(const GptConfig& config, int64_t layer, std::string_view product) {
   std::string formula(product);
   const bool turned = config.layer(layer).rotary.has_value();
@@ -47,7 +47,7 @@ std::string PreparedFormula(const GptConfig& config, int64_t layer, std::string_
   return formula;
 }
 
-// Which heads of queries read the same keys and values as this one; "" if none does.
+// The heads of queries that share keys and values with this one; "" if there is none.
 std::string SharedWith(const GptConfig& config, int64_t head) {
   const HeadLayout heads = config.head_layout();
   const int64_t group = heads.query_heads / heads.kv_heads, first = head / group * group;
@@ -56,7 +56,7 @@ std::string SharedWith(const GptConfig& config, int64_t head) {
                      first, first + group - 1, heads.kv_heads, heads.query_heads);
 }
 
-// 1 for the keys (T,T) that a query sees in a layer.
+// 1 for the keys (T,T) that a query attends to in a layer.
 std::vector<uint8_t> SeenKeys(const GptConfig& config, int64_t layer, int64_t T) {
   const int64_t window = config.layer(layer).window;
   std::vector<uint8_t> seen;
@@ -89,7 +89,7 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
                        .row_axis = "query",
                        .column_axis = "key"});
   };
-  // Without the keys that come after the query, if it cannot see them.
+  // Without keys after the query, if it cannot attend to them.
   const auto seen = [&](const std::vector<float>& x) {
     Matrix values = by_tokens(x);
     MarkMasked(values, SeenKeys(config, layer, T));

@@ -16,7 +16,7 @@ std::span<float> Elements(const Tensor& x) {
   return {x.data<float>(), static_cast<size_t>(x.count())};
 }
 
-// Returns what f makes of each row of x.
+// Applies f to each row of x.
 template <class F>
 StepTensor ByRow(const Tensor& x, const F& f) {
   StepTensor out(x.shape());
@@ -34,14 +34,14 @@ void DivideBySum(std::span<float> row) {
   for (float& x : row) x = total == 0 ? 0 : static_cast<float>(x / total);
 }
 
-// Weights below the smallest normal number are 0, as in the kernels that models run on.
+// Weights below the smallest normal number become 0, as in the model's kernels.
 void FlushSubnormals(std::span<float> weights) {
   for (float& weight : weights) {
     if (std::abs(weight) < std::numeric_limits<float>::min()) weight = 0;
   }
 }
 
-// Queries' rows (T,H*D), keys' rows (S,G*D), and what they have in common, (H,T,S).
+// Queries (T,H*D), keys (S,G*D), and their sizes, (H,T,S).
 reference::HeadSizes SizesOf(const Tensor& queries, const Tensor& keys, int64_t H) {
   reference::HeadSizes a{.B = 1, .T = queries.dim(0), .S = keys.dim(0), .H = H};
   a.D = queries.dim(1) / H;
@@ -96,7 +96,7 @@ StepTensor AttentionContext(const Tensor& weights, const Tensor& v, int64_t D) {
 }
 
 StepTensor Softmax(const Tensor& x) {
-  // With a row's maximum taken off, the result is the same and no exp exceeds 1.
+  // Subtracting a row's maximum does not change the result, and keeps exp at most 1.
   return ByRow(x, [](std::span<float> row) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     double max = -kInfinity;
@@ -114,7 +114,7 @@ StepTensor Softmax(const Tensor& x) {
 StepTensor NaiveSoftmax(const Tensor& x) {
   return ByRow(x, [](std::span<float> row) {
     for (float& score : row)
-      score = std::exp(score);  // float32's own: it overflows where that does
+      score = std::exp(score);  // float32's exp, which overflows where the formula does
     DivideBySum(row);
     FlushSubnormals(row);
   });
@@ -213,7 +213,7 @@ AttentionWeights AttentionDraws::Linear(const AttentionSizes& sizes) {
     StepTensor& weight = weights.memory.emplace_back(Shape{in, out});
     Uniform(Elements(weight.tensor()), -bound, bound, layer, false);
     if (torch_) {
-      // These came in the order (out,in).
+      // PyTorch draws these in the order (out,in).
       const std::vector<double> drawn = Doubles(weight.tensor());
       for (int64_t i = 0; i < in * out; ++i) {
         weight.data()[i] = static_cast<float>(drawn[static_cast<size_t>(i % out * in + i / out)]);

@@ -1,5 +1,5 @@
-// The steps of attention by values that are known without them, by their definitions in double, by
-// the fused operation that models run on, and by numbers that PyTorch computed.
+// The steps of attention compared with known values, with their definitions in double, with the
+// fused operation that models use, and with numbers from PyTorch.
 
 #include "folio/lesson/attention_steps.h"
 
@@ -70,7 +70,7 @@ TEST(AttentionStep, RowsBecomeShares) {
            {Softmax, {89, 89, -kInf}, {0.5, 0.5, 0}},
            {NaiveSoftmax, {89, 89, 1}, {nan, nan, 0}},
            {NaiveSoftmax, {88, 88, 80}, {0.4999161, 0.4999161, 1.677e-4}},
-           // Rows with nothing give zeros, and what is below the smallest normal number is 0.
+           // Rows of -infinity give zeros, and results below the smallest normal number are 0.
            {Softmax, {-kInf, -kInf}, {0, 0}},
            {NaiveSoftmax, {-kInf, -kInf}, {0, 0}},
            {DividedBySum, {0, 0}, {0, 0}},
@@ -94,7 +94,7 @@ TEST(AttentionMask, HidesPaddingAndWhatComesLater) {
   using Mask = std::vector<uint8_t>;
   EXPECT_EQ(CausalMask(3), (Mask{1, 0, 0, 1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(CausalMask(1), Mask{1});
-  // The last query stands at the last key: a cache of two earlier keys, then fewer keys.
+  // The last query is at the last key: a cache of two earlier keys, then fewer keys.
   EXPECT_EQ(AttentionMask(2, Mask(4, 1), true), (Mask{1, 1, 1, 0, 1, 1, 1, 1}));
   EXPECT_EQ(AttentionMask(3, Mask(2, 1), true), (Mask{0, 0, 1, 0, 1, 1}));
   EXPECT_EQ(AttentionMask(3, Mask{0, 7, 1}, true), (Mask{0, 0, 0, 0, 1, 0, 0, 1, 1}));
@@ -103,7 +103,7 @@ TEST(AttentionMask, HidesPaddingAndWhatComesLater) {
 
 // ---- Steps as they are defined ------------------------------------------------------------------
 
-// Normal numbers; positive ones if so wished.
+// Normal numbers; positive ones on request.
 std::vector<float> RandomNumbers(int64_t count, uint64_t seed, bool positive = false) {
   std::vector<float> numbers(static_cast<size_t>(count));
   const CounterRng rng(seed, 17);
@@ -128,7 +128,7 @@ struct Form {
   Form(const AttentionSizes& sizes, int64_t its_T, int64_t its_S, AttentionOptions its_options,
        bool projected)
       : T(its_T), S(its_S), options(std::move(its_options)) {
-    // Sums of scores that are divided by must not come near 0.
+    // Sums of scores are divisors and must not come near 0.
     const bool positive =
         options.weighting == Weighting::kSum || options.weighting == Weighting::kNone;
     operands.emplace_back(Shape{T, sizes.d_in}, RandomNumbers(T * sizes.d_in, 1, positive));
@@ -193,7 +193,7 @@ Results PlainRow(const Numbers& scores, std::span<const uint8_t> sees,
   return {{"scores", scores}, {"masked", masked}, {"softmax", softmax}, {"weights", weights}};
 }
 
-// All steps, in loops.
+// All steps, as loops.
 Results PlainSteps(const Form& form) {
   const AttentionOptions& options = form.options;
   const AttentionParams& params = form.weights.params;
@@ -230,18 +230,18 @@ Results PlainSteps(const Form& form) {
   return steps;
 }
 
-// -infinity in both becomes the same number in both, so that differences can be taken.
+// -infinity becomes the same number in both, so that they can be subtracted.
 Numbers Finite(Numbers numbers) {
   for (double& x : numbers) x = x == -kInf ? -12345 : x;
   return numbers;
 }
 
-constexpr double kSingle = 4e-6;  // the part of the largest magnitude within which float32 is exact
+constexpr double kSingle = 4e-6;  // float32 is exact within this part of the largest magnitude
 constexpr Weighting kWeightings[] = {Weighting::kSoftmax, Weighting::kNaiveSoftmax, Weighting::kSum,
                                      Weighting::kNone};
 constexpr MaskOrder kOrders[] = {MaskOrder::kBeforeSoftmax, MaskOrder::kAfterSoftmax};
 
-// The first key is padding, so that the first query may see nothing.
+// The first key is padding, so that the first query may attend to nothing.
 std::vector<uint8_t> Keys(int64_t S) {
   std::vector<uint8_t> keys(static_cast<size_t>(S), 1);
   keys.front() = 0;
@@ -253,7 +253,7 @@ struct Layout {
   int64_t T, S;
   bool projected = false;
 };
-// Queries, keys and values as they are.
+// Queries, keys and values unchanged.
 const Layout kDotProducts[] = {{{.d_in = 1, .d_out = 1}, 1, 1},
                                {{.d_in = 21, .d_out = 21, .H = 3}, 5, 5},
                                {{.d_in = 20, .d_kv_in = 10, .d_out = 20, .H = 4, .G = 2}, 3, 11},
@@ -305,7 +305,7 @@ TEST(Attend, StepsAreWhatTheirDefinitionsSay) {
               ASSERT_LE(Difference(values, right), kSingle * Largest(right))
                   << step << " of form " << count << " on " << name;
             }
-            // What is hidden has no weight at all, and all else has one.
+            // Hidden keys have no weight at all, and all others have one.
             const Numbers weights = Doubles(found.weights);
             for (size_t i = 0; i < weights.size(); ++i) {
               ASSERT_EQ(weights[i] == 0, expected.at("weights")[i] == 0) << count << " " << i;
@@ -317,7 +317,7 @@ TEST(Attend, StepsAreWhatTheirDefinitionsSay) {
   }
 }
 
-// The operation that is all steps in one, with the masks that it can express, in both dtypes.
+// The fused operation, with the masks that it supports, in both dtypes.
 TEST(Attend, FusedOperationIsWhatTheStepsDefine) {
   struct Machine {
     const char* backend;
@@ -466,7 +466,7 @@ TEST(JoinHeads, ComputeWhatTheHeadsDoSideBySide) {
 
 // ---- Draws --------------------------------------------------------------------------------------
 
-// The bits that Philox gives, shifted to 24, at streams that no other draw uses.
+// The bits of Philox, shifted to 24, in streams that no other draw uses.
 TEST(AttentionDraws, FromFoliosNumbersNeverChange) {
   const auto first = [](const Tensor& x) { return x.data<float>()[0]; };
   const AttentionWeights unit = AttentionDraws(123, false).Unit({.d_in = 3, .d_out = 2});
@@ -489,7 +489,7 @@ TEST(AttentionDraws, StayInTheirBounds) {
     const auto [least, most] = std::ranges::minmax(values);
     EXPECT_GE(least, low);
     EXPECT_LE(most, high);
-    // That n numbers all miss an outer part of share f has probability (1 - f)^n: here e^-12.
+    // The probability that n numbers all miss an outer part of size f is (1 - f)^n: here e^-12.
     const double f = 12.0 / static_cast<double>(values.size());
     if (f > 0.5) return;
     EXPECT_LT(least, low + f * (high - low));
@@ -568,7 +568,7 @@ class GoldenAttention : public testing::Test {
   Json golden_;
 };
 
-// Bit by bit; the unit draws, and what the forms make of both, attention_forms_test.cc compares.
+// Bit by bit; attention_forms_test.cc compares the unit draws, and the forms' results for both.
 TEST_F(GoldenAttention, LinearDrawsAreThoseOfPyTorch) {
   const AttentionWeights weights = AttentionDraws(789, true).Linear({.d_in = 3, .d_out = 2});
   const AttentionParams& p = weights.params;

@@ -22,7 +22,8 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kForetold = 6;  // tokens whose probability is followed through the layers
+constexpr int64_t kForetold = 6;  // predicted tokens whose probability is followed through the
+                                  // layers
 
 constexpr size_t kUnitsShown = 12;
 constexpr size_t kHeadsNamed = 6;
@@ -79,17 +80,17 @@ class BlockWalk {
   }
 
  private:
-  // The token's row of a point: (1,C) or as wide as the point.
+  // The token's row at a point: (1,C) or as wide as the point.
   Tensor Row(TracePoint point, int64_t layer = 0) const {
     return RowAt(trace_.At(point, layer), t_);
   }
-  // Returns the row that the output of a layer's feed-forward sublayer is added to.
+  // Returns the row to which a layer's feed-forward output is added.
   Tensor BeforeMlp(int64_t layer) const {
     return Row(config_.post_norm() ? TracePoint::kNorm1 : TracePoint::kMiddle, layer);
   }
-  // The row of what a layer takes for the stream.
+  // The row of the stream that is a layer's input.
   StepTensor Into(int64_t layer) const { return StreamInto(trace_, layer, t_); }
-  // A sublayer's result as it joins the stream: (1,C).
+  // A sublayer's result as it is added to the stream: (1,C).
   StepTensor Joining(TracePoint point, int64_t layer) const {
     return Scaled(Row(point, layer), config_.residual_scale);
   }
@@ -161,7 +162,7 @@ class BlockWalk {
                     t_));
   }
 
-  // Where the norms stand in front of the sublayers, those of one layer show it.
+  // If norms come before the sublayers, those of one layer show it.
   void Layer(int64_t layer) {
     walk_.Section(fmt::format("Layer {}", layer));
     const bool post = config_.post_norm(), shown = config_.pre_norm() && layer == 0;
@@ -183,7 +184,7 @@ class BlockWalk {
 
   void Mix(int64_t layer) {
     if (!config_.residual_lambdas) return;
-    const auto factor = [&](const Tensor& of) { return of.data<float>()[layer]; };
+    const auto factor = [&](const Tensor& factors) { return factors.data<float>()[layer]; };
     AddStep(layer, "mix",
             fmt::format("{:.3g} · stream + {:.3g} · embedding", factor(params_.resid_lambdas),
                         factor(params_.x0_lambdas)),
@@ -210,7 +211,7 @@ class BlockWalk {
                         config_.layer_norm() ? "Mean 0, variance 1" : "Mean square 1"));
   }
 
-  // How far the gates of tokens' own values are open for this one.
+  // The gates of the value embeddings for this token.
   void Values(int64_t layer) {
     if (!config_.layer(layer).value_embedding) return;
     const SelfAttentionParams& params = params_.h[static_cast<size_t>(layer)].attn;
@@ -323,7 +324,7 @@ class BlockWalk {
     return sum;
   }
 
-  // The token's stream at its beginning and behind each sublayer.
+  // The token's stream at the beginning and after each sublayer.
   void Stream() {
     std::vector<std::vector<double>> rows = {Doubles(Row(TracePoint::kEmbedded))};
     std::vector<std::string> labels = {"embedding"};
@@ -368,7 +369,7 @@ class BlockWalk {
         "changes its direction, one that adds a short vector only corrects it.");
   }
 
-  // Returns the logits that the model would give if it ended after `layers` blocks.
+  // Returns the logits of the model if it ended after `layers` blocks.
   std::vector<float> LogitsAfter(int64_t layers) const {
     std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
     trace_.Logits(trace_.Stream(layers), t_, t_ + 1,

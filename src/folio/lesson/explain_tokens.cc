@@ -41,8 +41,8 @@ std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
   return fmt::format("\\u{{{:X}}}", static_cast<uint32_t>(c.code));
 }
 
-// `bytes` between quotes, in which what does not print or is not UTF-8 is escaped (\n, \u{200B},
-// \xFF); with `ascii` also all that is not ASCII.
+// `bytes` in quotes, with unprintable characters and invalid UTF-8 escaped (
+// , \u{200B}, \xFF); with `ascii` also everything beyond ASCII.
 std::string QuoteBytes(std::string_view bytes, bool ascii) {
   std::string text = "\"";
   for (size_t at = 0; at < bytes.size();) {
@@ -59,7 +59,7 @@ std::string Remark(const ExplainedPretoken& pretoken) {
   return HexBytes(pretoken.bytes);
 }
 
-// The symbols after `step`, the new one bold.
+// The symbols after `step`, with the new one in bold.
 std::string SymbolsAfter(const Tokenizer& tokenizer, const BpeTokenizer::MergeStep& step,
                          const Terminal& terminal, bool ascii) {
   std::string line;

@@ -27,15 +27,15 @@ std::vector<std::string> Labels(std::span<const float> numbers) {
   return labels;
 }
 
-// Returns for each share how much it changes with its own logit.
+// Returns the derivative of each share with respect to its own logit.
 std::vector<double> OwnSlopes(const StepTensor& shares) {
   std::vector<double> slopes = Doubles(shares.tensor());
   for (double& p : slopes) p = static_cast<float>(p * (1 - p));
   return slopes;
 }
 
-// The variance of q · k for queries and keys of independent normal entries, and that of the same
-// divided by the root of the width.
+// The variance of q · k for queries and keys with independent normal entries, and the variance of
+// that divided by the root of the width.
 std::vector<double> VariancesOfProducts(Backend& backend, int64_t width) {
   constexpr int64_t kRows = 64;
   StepTensor q({kRows, width}), k({kRows, width});
@@ -88,16 +88,16 @@ std::vector<float> CurvePoints() {
 
 Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   RequireNumbers(logits);
-  constexpr int64_t kWidth = 512;  // of the queries and keys whose products are looked at
+  constexpr int64_t kWidth = 512;  // width of the queries and keys whose products are shown
   const StepTensor memory({1, std::ssize(logits)}, logits);
   const Tensor& x = memory.tensor();
   const double largest = *std::ranges::max_element(logits);
   const std::vector<std::string> labels = Labels(logits);
-  const auto row = [&](const StepTensor& of) {
-    return RowValues(Doubles(of.tensor()), {.columns = labels, .column_axis = "x"});
+  const auto row = [&](const StepTensor& values) {
+    return RowValues(Doubles(values.tensor()), {.columns = labels, .column_axis = "x"});
   };
   const auto unmasked = [](Matrix values) {
-    values.masks = false;  // a NaN is what the naive formula gives
+    values.masks = false;  // a NaN is a result of the naive formula
     return Scientific(std::move(values));
   };
   Report walk{
@@ -222,7 +222,7 @@ constexpr char kGatedIntro[] =
     "unit by unit, and a third matrix leads back into the stream. Llama, Qwen and Gemma are built "
     "so: with SiLU it is called SwiGLU, with GELU GeGLU.";
 
-// silu(gate) * up of each pair: a row for each gate, a column for each up.
+// silu(gate) * up for each pair: a row for each gate, a column for each up.
 Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
   constexpr std::array<float, 5> kUps = {-2, -1, 0, 1, 2};
   std::vector<std::vector<double>> rows;
@@ -241,7 +241,7 @@ Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
       {.rows = Labels(gates), .columns = Labels(kUps), .row_axis = "gate", .column_axis = "up"});
 }
 
-// The gradients of gate and up where up is 1 and the result's gradient too: a row for each gate.
+// The gradients of gate and up for up = 1 and a gradient of 1 of the result: a row for each gate.
 Matrix GateGradients(Backend& backend, std::span<const float> gates) {
   const int64_t N = std::ssize(gates);
   StepTensor x({N, 2}), d_out({N, 1});
@@ -255,7 +255,7 @@ Matrix GateGradients(Backend& backend, std::span<const float> gates) {
                       {.rows = Labels(gates), .columns = {"gate", "up"}, .row_axis = "gate"});
 }
 
-// The units of a token whose result is largest: gate, what the activation makes of it, up, product.
+// The units of a token with the largest results: gate, its activation, up, product.
 void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
                        const Tensor& act, std::span<const int64_t> units, Report& walk) {
   const int64_t F = config.inner();

@@ -66,7 +66,7 @@ TokenVectors FromLines(const std::string& text, const std::string& file) {
   int64_t number = 0;
   for (std::string& line : Split(text, '\n')) {
     const std::string where = fmt::format("{}:{}", file, ++number);
-    // Between fields are spaces, tabs and commas.
+    // Fields are separated by spaces, tabs and commas.
     std::ranges::replace_if(
         line, [](char c) { return c == '\t' || c == '\r' || c == ','; }, ' ');
     std::vector<std::string> fields = Split(line, ' ');
@@ -97,7 +97,7 @@ Report Attention(const LessonInput& in) {
                           in.head.value_or(0));
 }
 
-// --positions, no more than the model has; if not given, `most` of them or all.
+// --positions, at most the model's; if not given, `most` of them or all.
 int64_t PositionsOf(const LessonInput& in, int64_t most) {
   const int64_t P = in.model->weights->config().n_positions;
   if (in.positions.value_or(P) > P) {
@@ -111,7 +111,7 @@ Report Positions(const LessonInput& in) {
   if (in.model == nullptr) {
     return ExplainPositions(in.backend, in.positions.value_or(24), in.channels.value_or(8));
   }
-  // Positions are looked at without a text: no tokenizer is needed.
+  // Positions need no text, and so no tokenizer.
   const LessonModel model{.weights = in.model->weights.get(), .tokenizer = nullptr};
   return ExplainPositions(in.backend, model, PositionsOf(in, model.weights->config().n_positions));
 }

@@ -20,11 +20,11 @@
 namespace folio {
 
 // The walks. Every number comes from the backend's kernels, the steps of attention, the model's
-// code or the tokenizer: none is computed here a second way. Without a model they use small inputs
-// of their own; `seed` and `torch_rng` say whose numbers random weights are drawn from. Throw a
-// kUsage or kInput Error for no numbers or infinite ones, an odd number of channels, a layer or
-// head that is not there, a model without what the walk is about, and a text that is empty, too
-// long for the model or not its tokenizer's.
+// code or the tokenizer; nothing is computed a second way. Without a model they use small inputs of
+// their own; `seed` and `torch_rng` choose the source of random weights. They throw a kUsage or
+// kInput Error for no numbers or infinite ones, an odd number of channels, a missing layer or head,
+// a model without the walk's subject, and a text that is empty, too long for the model or not
+// encodable.
 
 // A model to walk through; all of it must outlive the call.
 struct LessonModel {
@@ -40,10 +40,10 @@ struct TokenVectors {
   int64_t T() const { return std::ssize(labels); }
   int64_t C() const { return std::ssize(numbers) / T(); }
 };
-// Reads the vectors of a file: a JSON array of arrays of numbers, or a line of numbers for each
-// token with spaces, tabs or commas between them, before which a label may stand. Throws a kInput
-// Error that names the line for anything else, for rows of different lengths, and for more than 64
-// tokens or 256 numbers each.
+// Reads the vectors of a file: a JSON array of arrays of numbers, or a line for each token with an
+// optional label and numbers separated by spaces, tabs or commas. Throws a kInput Error that names
+// the line for anything else, for rows of different lengths, and for more than 64 tokens or 256
+// numbers each.
 TokenVectors ReadTokenVectors(const std::filesystem::path& file);
 
 struct AttentionTopic {
@@ -51,7 +51,7 @@ struct AttentionTopic {
   std::optional<std::string> form = {};
   std::optional<uint64_t> seed = {};  // none: 789 for causal, else 123
   bool torch_rng = false;
-  double dropout = 0.5;                      // of the causal form's last step
+  double dropout = 0.5;                      // in the causal form's last step
   std::optional<TokenVectors> vectors = {};  // none: those of "Your journey starts with one step"
 };
 std::vector<std::string> AttentionForms();
@@ -60,13 +60,13 @@ Report ExplainAttention(Backend& backend, const AttentionTopic& topic);
 Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_view text,
                         int64_t layer, int64_t head);
 
-// Sinusoids for C channels, or a model's positions, for which no tokenizer is needed. Where there
-// are more than 128, every n-th is shown.
+// Sinusoids for C channels, or a model's positions, which need no tokenizer. If there are more than
+// 128, every n-th is shown.
 Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels);
 Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t positions);
 
-// Rotary positions of heads of so many channels, or of one head of a model, whose scores are shown
-// for keys up to `positions` back.
+// Rotary positions for heads with this many channels, or for one head of a model, whose scores are
+// shown for keys up to `positions` back.
 Report ExplainRotary(Backend& backend, int64_t positions, int64_t channels);
 struct RotaryTopic {
   std::string_view text;
@@ -74,8 +74,8 @@ struct RotaryTopic {
 };
 Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTopic& topic);
 
-// A row of numbers, or what the first norm of a model's layer is given of one token. A model with
-// norms of the other kind is a kUsage Error.
+// LayerNorm or RMSNorm of a row of numbers, or of the input of the first norm in a model's layer
+// for one token. A model with the other kind of norms is a kUsage Error.
 Report ExplainLayerNorm(Backend& backend, std::span<const float> row);
 Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_view text,
                         int64_t layer);
@@ -83,7 +83,7 @@ Report ExplainRmsNorm(Backend& backend, std::span<const float> row);
 Report ExplainRmsNorm(Backend& backend, const LessonModel& model, std::string_view text,
                       int64_t layer);
 Report ExplainGelu(Backend& backend, std::span<const float> inputs);
-// The gated feed-forward part: a row of gates, or that of a model's layer for a text's last token.
+// The gated feed-forward part: for a row of gates, or in a model's layer for a text's last token.
 Report ExplainGatedMlp(Backend& backend, std::span<const float> gates);
 Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_view text,
                        int64_t layer);
@@ -91,44 +91,45 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits);
 
 Report ExplainTokenize(const Tokenizer& tokenizer, std::string_view text);
 
-// The text's last token from id to the probabilities of the next, through a trained model.
+// The text's last token through a trained model, from its id to the probabilities of the next
+// token.
 Report ExplainBlock(Backend& backend, const LessonModel& model, std::string_view text,
                     const SamplingOptions& sampling);
 
-// Temperature, top-k and top-p on a row of logits. A label for each, or none.
+// Temperature, top-k and top-p on a row of logits. `labels` has one for each, or none.
 Report ExplainSampling(Backend& backend, std::span<const float> logits,
                        std::span<const std::string> labels, const SamplingOptions& sampling);
 Report ExplainSampling(Backend& backend, const LessonModel& model, std::string_view text,
                        const SamplingOptions& sampling);
 
-// A row of logits and what its tokens are called.
+// A row of logits and the labels of its tokens.
 struct LabelledLogits {
   std::span<const float> logits;
   std::function<std::string(int32_t id)> label;
 };
 
-// Adds the steps from logits to the token that is drawn: the first of `folio generate` with these
-// options. Where there are more tokens than a table can show, the likeliest are shown.
+// Adds the steps from logits to the sampled token: the first one of `folio generate` with these
+// options. If there are more tokens than a table can show, the likeliest are shown.
 void AddSamplingSteps(Backend& backend, const LabelledLogits& row, const SamplingOptions& options,
                       Report& walk);
 
-// A LessonPart is a part of the input that a lesson may take.
+// A part of the input that a lesson may take.
 enum LessonPart : unsigned {
   kLessonModel = 1,
   kLessonText = 2,
   kLessonLayer = 4,
   kLessonHead = 8,
-  kLessonForm = 16,  // of attention, and where its random weights come from
+  kLessonForm = 16,  // of attention, and the source of its random weights
   kLessonValues = 32,
   kLessonSampling = 64,
   kLessonPositions = 128,
   kLessonTokenizer = 256,
 };
 
-// LessonInput holds the input of a lesson; the parts that it does not take stay as they are.
+// The input of a lesson; parts that it does not take keep their defaults.
 struct LessonInput {
   Backend& backend;
-  const OpenedModel* model = nullptr;    // null for numbers of its own, or for `values`
+  const OpenedModel* model = nullptr;    // null: own numbers, or `values`
   const Tokenizer* tokenizer = nullptr;  // for a text without a model
   std::string text = {};
   std::vector<float> values = {};
@@ -142,10 +143,10 @@ struct Lesson {
   std::string name, summary, details;
   std::vector<std::string> examples;  // command lines
   unsigned parts = 0;                 // LessonParts that it takes
-  std::string values = {};            // numbers with commas between them, where none are given
-  std::string text = {};              // where none is given
+  std::string values = {};            // default: numbers separated by commas
+  std::string text = {};              // default text
   bool model_required = false;
-  // Throws as the walks of topics.h.
+  // Throws what the functions above throw.
   Report (*walk)(const LessonInput& input) = nullptr;
 };
 const std::vector<Lesson>& Lessons();

@@ -65,7 +65,7 @@ TEST_P(Topics, OnlyTheNaiveSoftmaxOverflows) {
   EXPECT_TRUE(std::isnan(step.values.values[2]));
   ExpectNear({step.values.values.begin() + 3, step.values.values.end()}, NumbersOf(walk, "softmax"),
              kFloat32Once);
-  // So does it where the logits are far below 0.
+  // The same if the logits are far below 0.
   const Report low = ExplainSoftmax(*backend_, std::vector<float>{-1000, -990});
   EXPECT_TRUE(std::isnan(NumbersOf(low, "overflow")[1]));
   ExpectNear(NumbersOf(low, "softmax"), {4.5398e-5, 0.99995}, kFloat32Chain);
@@ -374,7 +374,7 @@ TEST(AttentionOnTokensOfOnesOwn, ComputesWithThem) {
   EXPECT_EQ(text.find("journey"), std::string::npos);
 }
 
-// Sizes at which a form could fall off its end.
+// Sizes at which a form could exceed its bounds.
 TEST(AttentionOnTokensOfOnesOwn, TakesAnySize) {
   const auto backend = MakeCpuBackend();
   for (const size_t T : {1, 2, 3, 9}) {

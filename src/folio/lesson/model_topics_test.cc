@@ -30,7 +30,7 @@ using ModelWalk = Report (*)(Backend&, const LessonModel&, std::string_view, int
 
 constexpr char kText[] = "bade cafe";
 
-// The tokenizer has 34 characters: fewer than the models have tokens, so that some have no name.
+// The tokenizer has 34 characters, fewer than the models have tokens, so that some have no name.
 CharTokenizer Letters() {
   std::vector<char32_t> characters = {' '};
   for (char32_t c = '@'; c <= '`'; ++c) characters.push_back(c);
@@ -196,7 +196,7 @@ TEST_P(ModelTopics, TheWalkEndsInTheModelsOwnPrediction) {
       EXPECT_TRUE(std::isnan(candidates.values[i]));
     }
   }
-  // The draw is the token with which the generator goes on.
+  // The draw is the token with which the generator continues.
   Generator generator(*backend_, *weights_);
   generator.Generate(ids(), {.sampling = sampling, .max_tokens = 1}, 0, [&](const NewToken& token) {
     EXPECT_EQ(NumbersOf(walk, "ten draws")[0], token.id);
@@ -238,7 +238,7 @@ TEST_P(ModelTopics, AHeadIsTheTracedOne) {
       const bool hidden = s > t || (window > 0 && s + window <= t);
       EXPECT_EQ(std::isnan(masked.values[i]), hidden);
       EXPECT_EQ(std::isnan(weights.values[i]), hidden);
-      // What the masked scores say is what softmax makes the weights of.
+      // The weights are the softmax of the masked scores.
       const size_t self = t * T + t;
       if (hidden) {
         EXPECT_EQ(expected.weights[i], 0);
@@ -286,7 +286,7 @@ TEST_P(ModelTopics, RotaryTurnsTheTracedQueries) {
   const Report walk = explain();
   const HeadTrace traced = Trace(*backend_, *weights_, ids(), {TracePoint::kQkv}).Head(layer, head);
   EXPECT_EQ(NumbersOf(walk, "turned queries"), Numbers(traced.q.begin(), traced.q.end()));
-  // Each pair turns by its angle, which the table of frequencies says; the others stay.
+  // Each pair is rotated by its angle from the table of frequencies; the others are unchanged.
   const Matrix &before = StepOf(walk, "queries").values,
                &after = StepOf(walk, "turned queries").values;
   const Numbers steps = RowOf(walk, "frequencies", 0);
@@ -304,7 +304,7 @@ TEST_P(ModelTopics, RotaryTurnsTheTracedQueries) {
       EXPECT_NEAR(after.At(t, i), expected, kFloat32Chain);
     }
   }
-  // The scores are those of the head, and at its own distance a key scores the same again.
+  // The scores are those of the head, and a key at its own distance has the same score.
   const Numbers scores = RowOf(walk, "scores of the last token", 1);
   const auto T = static_cast<size_t>(traced.T);
   for (size_t s = 0; s < T; ++s) {
@@ -339,7 +339,7 @@ TEST_P(ModelTopics, GatesAreTheModels) {
 }
 
 TEST_P(ModelTopics, PositionsAreTheModels) {
-  // No text and no tokenizer is needed.
+  // It needs no text and no tokenizer.
   if (!AddsPositions(config())) {
     EXPECT_THROW(ExplainPositions(*backend_, model(), 3), Error);
     return;

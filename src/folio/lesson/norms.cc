@@ -72,7 +72,7 @@ constexpr char kRmsNormIntro[] =
     "it, for it is cheaper and they learn as well: what matters is that every token comes to the "
     "next layer at the same size.";
 
-// RMSNorm of one row (1,C), and what it divides by.
+// RMSNorm of one row (1,C), and its divisor.
 struct RmsNormalizedRow {
   StepTensor out;
   double mean_square = 0, rstd = 0;
@@ -92,8 +92,7 @@ RmsNormalizedRow RmsNormalized(Backend& backend, const Tensor& row, double eps,
   return result;
 }
 
-// The steps from x (1,C) to x / sqrt(mean of x^2 + eps) * (weight + offset). There may be no
-// weight.
+// The steps from x (1,C) to x / sqrt(mean of x^2 + eps) * (weight + offset). `weight` may be empty.
 void AddRmsNormSteps(Backend& backend, const Tensor& x, const Tensor& weight, double offset,
                      double eps, Report& walk) {
   const RmsNormalizedRow normalized = RmsNormalized(backend, x, eps);
@@ -141,21 +140,21 @@ void AddRmsNormSteps(Backend& backend, const Tensor& x, const Tensor& weight, do
            "as it is in most models, both are nearly the same.");
 }
 
-// Throws a kInput Error where numbers are so large that float32 has none for their squares.
+// Throws a kInput Error if squares of the numbers overflow float32.
 void RequireModerate(double sum_of_squares) {
   if (std::isfinite(sum_of_squares)) return;
   throw InputError("the numbers are too far apart",
                    "their variance is more than a float32 can hold", "give smaller ones");
 }
 
-// Weights of an example: a factor of 1, 2 and 0.5, an offset of 0, 0 and 1, over again.
+// Weights of an example: the three values, repeated.
 StepTensor Cycle(int64_t C, std::array<float, 3> values) {
   StepTensor out({C});
   for (int64_t c = 0; c < C; ++c) out.data()[c] = values[static_cast<size_t>(c % 3)];
   return out;
 }
 
-// What the first norm of a layer of a model is given of a text's last token.
+// The input of the first norm in a layer of a model, for a text's last token.
 struct FirstNorm {
   StepTensor x;
   NormParams params = {};
@@ -195,7 +194,7 @@ FirstNorm FirstNormOf(Backend& backend, const LessonModel& model, std::string_vi
   return norm;
 }
 
-// Throws a kUsage Error where the model has norms of the other kind.
+// Throws a kUsage Error if the model has the other kind of norms.
 void RequireNorms(const LessonModel& model, int64_t layer, bool layer_norm) {
   RequireLayer(model.weights->config(), layer);
   if (model.weights->config().layer_norm() == layer_norm) return;

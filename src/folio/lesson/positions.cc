@@ -29,7 +29,7 @@ void RequirePositions(int64_t positions) {
                    "give a number of at least 1");
 }
 
-// Where there are more positions than these, every n-th is looked at.
+// Above this many positions every n-th is shown.
 constexpr int64_t kMaxShown = 128;
 
 std::vector<int64_t> PositionsShown(int64_t positions) {
@@ -69,7 +69,7 @@ Matrix Columns(const std::vector<double>& x, const std::vector<int64_t>& positio
   return StackedValues(rows, {.rows = Labels(positions), .columns = names, .row_axis = "position"});
 }
 
-// Steps that say how like positions are to each other. table is (positions, C).
+// Steps that show the similarity of positions. table is (positions, C).
 void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
                    const std::string& why, Report& walk) {
   const int64_t P = table.dim(0);
@@ -124,7 +124,7 @@ double MedianLength(Backend& backend, const Tensor& table) {
   return Median(std::move(lengths));
 }
 
-// The channels whose numbers lie farthest apart, at most four.
+// The channels with the widest range of values, at most four.
 std::vector<int64_t> Widest(const std::vector<double>& x, int64_t C) {
   std::vector<std::pair<double, int64_t>> spans;
   for (int64_t c = 0; c < C; ++c) {
@@ -188,7 +188,7 @@ void RequirePairs(int64_t channels) {
                    "give an even number of at least 2");
 }
 
-// How far each pair turns with each position, and in how many positions once around.
+// The angle of each pair per position, and the positions per turn.
 Matrix Frequencies(const std::vector<double>& steps) {
   std::vector<double> turns;
   for (const double step : steps) turns.push_back(2 * std::numbers::pi / step);
@@ -208,7 +208,7 @@ Matrix Angles(const std::vector<double>& steps, const std::vector<int64_t>& posi
                                 .row_axis = "position"});
 }
 
-// Vectors of one head (N,D) turned to their positions, or back from them.
+// Vectors of one head (N,D) rotated to their positions, or back.
 StepTensor Turned(Backend& backend, const Tensor& x, const RotaryFrequencies& frequencies,
                   const std::vector<int64_t>& positions, bool back = false) {
   const int64_t N = x.dim(0), D = x.dim(1);
@@ -252,7 +252,8 @@ std::vector<int64_t> FirstPositions(int64_t count) {
   return positions;
 }
 
-// The frequencies of a layer of a model. Throws a kUsage Error where it turns nothing.
+// The frequencies of a layer of a model. Throws a kUsage Error if the layer has no rotary
+// positions.
 RotaryFrequencies FrequenciesOf(const GptConfig& config, int64_t layer) {
   if (!config.rotary()) {
     throw UsageError(fmt::format("the model's positions are not rotary but {}",
@@ -294,8 +295,8 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   for (const int64_t p : shown) {
     rows.insert(rows.end(), table.begin() + p * channels, table.begin() + (p + 1) * channels);
   }
-  // How far the hand of each pair turns with each position: its sine and cosine at position 1 are a
-  // point on a circle.
+  // The rotation of each pair per position: its sine and cosine at position 1 are a point on the
+  // unit circle.
   std::vector<double> steps;
   std::vector<std::string> columns;
   for (int64_t pair = 0; pair < channels / 2; ++pair) {

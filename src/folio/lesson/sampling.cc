@@ -28,7 +28,7 @@ class SamplingSteps {
         walk_(walk),
         V_(static_cast<int64_t>(row.logits.size())),
         x_({1, V_}, row.logits) {
-    // All tokens in their order, or the likeliest, those first.
+    // All tokens in order, or the likeliest first.
     const auto sorted = Candidates({});
     for (size_t i = 0; i < std::min(kShown, sorted.size()); ++i) shown_.push_back(sorted[i].id);
     if (row.logits.size() <= kShown) std::ranges::sort(shown_);
@@ -90,7 +90,7 @@ class SamplingSteps {
 
   void Temperature() {
     const StepTensor shifted = Shifted(backend_, x_.tensor(), -static_cast<double>(largest_));
-    // The factor must be a float32: beyond it nothing but the largest is left anyway.
+    // The factor must be a float32: beyond it only the largest logit remains anyway.
     const double factor = std::min(1 / options_.temperature, 1e38);
     const StepTensor scaled = Scaled(shifted.tensor(), factor);
     std::vector<double> divided = Picked(Doubles(scaled.tensor()));

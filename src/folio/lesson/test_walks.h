@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// The step of this name; an empty one, and a failure, where there is none.
+// The step of this name; an empty one, and a failure, if there is none.
 inline const ReportPart& StepOf(const Report& walk, const std::string& name) {
   static const ReportPart none;
   for (const ReportPart& step : walk.parts) {
@@ -22,7 +22,7 @@ inline const ReportPart& StepOf(const Report& walk, const std::string& name) {
 }
 
 const ReportPart& StepOf(Report&& walk,
-                         const std::string& name) = delete;  // the step would be gone
+                         const std::string& name) = delete;  // the returned reference would dangle
 
 // ValuesOf returns the values of a step, NumbersOf their numbers: all, or those of a row.
 inline Matrix ValuesOf(const Report& walk, const std::string& name) {

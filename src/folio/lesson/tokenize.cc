@@ -15,11 +15,11 @@
 namespace folio {
 namespace {
 
-// Only so many pretokens, up to so many bytes long, are shown merge by merge.
+// Only this many pretokens, up to kLongestFollowed bytes long, are shown merge by merge.
 constexpr size_t kPretokensShown = 8;
 constexpr size_t kLongestFollowed = 64;  // bytes
 
-// Whole numbers with what they stand for.
+// Whole numbers with labels for their meaning.
 Matrix Integers(std::vector<double> numbers, std::vector<std::string> labels) {
   return Plain(RowValues(std::move(numbers), {.columns = std::move(labels)}), 0);
 }

@@ -79,7 +79,7 @@ TEST(Tokenize, SpecialTokensAreTakenWhole) {
   EXPECT_EQ(pretokens.values.column_labels,
             (std::vector<std::string>{"hello", "<|endoftext|>", "hello"}));
   EXPECT_NE(pretokens.text.find("special token"), std::string::npos);
-  // Of equal pretokens one is shown, and no merges of the special token.
+  // Equal pretokens are shown once, and the special token without merges.
   EXPECT_EQ(std::ranges::count_if(walk.parts,
                                   [](const ReportPart& s) { return s.name.starts_with("merges"); }),
             1);
@@ -87,7 +87,7 @@ TEST(Tokenize, SpecialTokensAreTakenWhole) {
 
 TEST(Tokenize, WholePretokensAreNotMadeOfMerges) {
   const BpeTokenizer tokenizer(ImproperVocab(true));
-  // No pair of the first merges, and many of the second do.
+  // The first has no pair to merge, and the second many.
   for (const std::string pretoken : {"acb", "abcabcabcabcabcabcab"}) {
     const Report walk = ExplainTokenize(tokenizer, pretoken);
     EXPECT_EQ(NumbersOf(walk, "ids"), Encoded(tokenizer, pretoken));

@@ -15,9 +15,9 @@
 
 namespace folio {
 
-// These are common to the walks: operands, operations, and the tokens of a model.
+// Common parts of the walks: operands, operations, and the tokens of a model.
 
-// Float32 numbers with a shape, zero or given: operands of a walk's operations.
+// Float32 numbers with a shape, zero or given: an operand of a walk's operations.
 class StepTensor {
  public:
   explicit StepTensor(const Shape& shape)
@@ -26,7 +26,7 @@ class StepTensor {
   StepTensor(const Shape& shape, std::span<const float> values);
   StepTensor(const Shape& shape, std::initializer_list<float> values)
       : StepTensor(shape, std::span(values.begin(), values.size())) {}
-  StepTensor(StepTensor&&) = default;  // what tensor() gave stays valid
+  StepTensor(StepTensor&&) = default;  // tensors returned by tensor() stay valid
   StepTensor& operator=(StepTensor&&) = default;
 
   const Tensor& tensor() const { return tensor_; }
@@ -39,24 +39,24 @@ class StepTensor {
 
 // A float32 or float64 tensor as a matrix: its last dimension across, all others down.
 Matrix MatrixValues(const Tensor& x, MatrixLabels labels = {});
-// A row of channels (1,C), and its picture: bars, or where they are too many a heatmap.
+// A row of channels (1,C), and its picture: bars, or a heatmap if there are too many.
 Matrix ChannelValues(const Tensor& row);
 FigureKind ChannelFigure(const Tensor& row);
 // A tensor's numbers as double.
 std::vector<double> Doubles(const Tensor& x);
 
-// Operations on float32 rows that walks hold: a backend's, and those that only lessons need.
-// Operands are (N,C) unless said.
+// Operations on float32 rows: a backend's, and those that only lessons need. Operands are (N,C)
+// unless stated.
 
 // a + b.
 StepTensor Sum(Backend& backend, const Tensor& a, const Tensor& b);
 // x + value.
 StepTensor Shifted(Backend& backend, const Tensor& x, double value);
-// x * factor, as scores are scaled.
+// x * factor, as for scaling scores.
 StepTensor Scaled(const Tensor& x, double factor);
-// The sum of all elements of a row (1,C), rounded as they are.
+// The sum of all elements of a row (1,C), rounded in float32.
 double Total(const Tensor& row);
-// Its length: the root of the sum of its squares.
+// The length of a row: the root of the sum of its squares.
 double Length(Backend& backend, const Tensor& row);
 
 // LayerNorm of one row (1,C).
@@ -64,11 +64,11 @@ struct NormalizedRow {
   StepTensor out;
   double mean = 0, variance = 0, rstd = 0;
 };
-// An empty weight stands for ones. The variance is what rstd = 1 / sqrt(variance + eps) makes it.
+// An empty weight means ones. The variance is computed back from rstd = 1 / sqrt(variance + eps).
 NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight = {},
                          const Tensor& bias = {}, double eps = 1e-5);
 
-// Throws a kUsage Error unless someone gave at least one number, and finite ones.
+// Throws a kUsage Error unless there is at least one number, and all are finite.
 void RequireNumbers(std::span<const float> numbers);
 
 // Row `row` of x (N,C), as (1,C).
@@ -76,33 +76,33 @@ inline Tensor RowAt(const Tensor& x, int64_t row) {
   return x.Slice(row, row + 1);
 }
 
-// Token t's row of what a block takes for the stream: with residual_lambdas a mix of that and of
-// its embedding. REQUIRES: the trace has kEmbedded and kOutput.
+// Token t's row of a block's input: with residual_lambdas a mix of the stream and of the token's
+// embedding. REQUIRES: the trace has kEmbedded and kOutput.
 StepTensor StreamInto(const Trace& trace, int64_t layer, int64_t t);
 
-// A text as a model sees it.
+// A text as tokens of a model.
 struct ModelTokens {
   std::vector<int32_t> ids;
-  std::vector<std::string> labels;  // of each
+  std::vector<std::string> labels;  // one for each token
 
   int64_t last() const { return static_cast<int64_t>(ids.size()) - 1; }
 };
 
 // Special tokens in the text become their tokens. Throws a kInput Error for a text without tokens,
-// one that is longer than the model's context, or one with tokens that the model has not.
+// one that is longer than the model's context, or one with tokens that the model lacks.
 ModelTokens TokensOf(const LessonModel& model, std::string_view text);
 
 // The ids, each below its label.
 Matrix IdValues(const ModelTokens& tokens);
 
-// Returns the label of a token: "#50300" where the tokenizer has no such token.
+// Returns the label of a token: "#50300" if the tokenizer has no such token.
 std::string IdLabel(const Tokenizer& tokenizer, int32_t id);
 
-// What attention's softmax is given in a layer of a model: "q kᵀ / √64", with a cap "50 tanh(q kᵀ /
+// The input of attention's softmax in a layer of a model: "q kᵀ / √64", with a cap "50 tanh(q kᵀ /
 // √64 / 50)".
 std::string ScoreFormula(const GptConfig& config, int64_t layer);
 
-// Throw a kUsage Error where the model has no such layer or head.
+// Throw a kUsage Error if the model has no such layer or head.
 void RequireLayer(const GptConfig& config, int64_t layer);
 void RequireHead(const GptConfig& config, int64_t head);
 

@@ -26,21 +26,21 @@ bool IsFinite(const PlotPoint& point) {
   return std::isfinite(point.x) && std::isfinite(point.y);
 }
 
-// Values to pixels.
+// Converts values to pixels.
 struct Axis {
   bool log = false;
   bool whole = false;                         // all data are whole numbers, and so are the ticks
   double low = kInfinity, high = -kInfinity;  // of the data; logarithms if log
-  double pixel_low = 0, pixel_high = 1;       // where they lie
+  double pixel_low = 0, pixel_high = 1;       // where these are drawn
 
   double Scaled(double value) const { return log ? std::log10(value) : value; }
-  // Also not so large that a padded range would overflow.
+  // Not so large that a padded range would overflow, either.
   bool Shows(double value) const { return std::abs(Scaled(value)) <= (log ? 300 : 1e300); }
   void Hold(double value) {
     low = std::min(low, Scaled(value));
     high = std::max(high, Scaled(value));
   }
-  // Widens the range by a share of it at both ends; one of no extent becomes one around its value,
+  // Widens the range at both ends by a fraction of it; an empty range becomes one around its value,
   // and without values it is from 0 to 1.
   void Pad(double share) {
     if (low > high) {
@@ -68,7 +68,7 @@ struct Axis {
   }
 };
 
-// The box in which a chart lies, in pixels.
+// The box of a chart, in pixels.
 struct ChartBox {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
@@ -80,7 +80,7 @@ struct Axes {
   ChartBox box = {};
   std::vector<Tick> x_ticks = {}, y_ticks = {};
 
-  // Puts the axes, whose ranges are padded, into a box with all that belongs to them.
+  // Fits the axes, whose ranges are padded, into a box with their labels.
   void Place(const ChartBox& inside) {
     box = inside;
     y.pixel_high = box.top;
@@ -131,7 +131,7 @@ struct Axes {
 
 // ---- Lines --------------------------------------------------------------------------------------
 
-// The look of a line: classes, the pattern of its dashes ("none" without), and so on.
+// The look of a line: classes, dash pattern ("none" without), and so on.
 struct LineLook {
   std::string classes, dashes = "none";
   double opacity = 1, width = 1;
@@ -183,8 +183,8 @@ class PathData {
   bool in_line_ = false;
 };
 
-// Returns whether one line hides the other as far as both go: nearly all of their points are the
-// same.
+// Returns true if one line would hide the other over their common length: nearly all of their
+// points are equal.
 bool Coincide(const std::vector<PlotPoint>& a, const std::vector<PlotPoint>& b) {
   constexpr double kSame = 0.75, kMostly = 0.9;
   const size_t count = std::min(a.size(), b.size());
@@ -236,11 +236,11 @@ struct Line {
   }
 };
 
-// One pair of axes with its lines, in a part of a figure, without title and legend.
+// One pair of axes with its lines as a part of a figure, without title and legend.
 class Chart {
  public:
-  // All of the chart, its labels too, lies inside of `box`. Title and size of `options` do not
-  // matter. The x axis reaches over `shared_x` too, if that holds anything.
+  // The whole chart including labels lies inside of `box`. Title and size of `options` are ignored.
+  // The x axis includes `shared_x` too, if that holds anything.
   Chart(std::span<const Series> series, const CurvesOptions& options, const ChartBox& box,
         const Axis& shared_x = {})
       : axes_{.x = {.log = options.log_x, .whole = !options.log_x},
@@ -273,13 +273,13 @@ class Chart {
     Reduce(1);
   }
 
-  // Points that are drawn.
+  // The number of points that are drawn.
   size_t points() const {
     size_t points = 0;
     for (const Line& line : lines_) points += line.points.size();
     return points;
   }
-  // Merges points within columns of so many pixels.
+  // Merges points within columns of this many pixels.
   void Reduce(double column) {
     for (Line& line : lines_) line.points = ReduceLine(line.points, column);
   }
@@ -295,7 +295,7 @@ class Chart {
 
  private:
   Line MakeLine(const Series& series, size_t index) const {
-    constexpr size_t kDots = 60;  // series of at most so many points show them as dots
+    constexpr size_t kDots = 60;  // series of at most this many points show them as dots
     std::vector<PlotPoint> points;
     for (size_t i = 0; i < series.x.size(); ++i) {
       const bool shows = axes_.x.Shows(series.x[i]) && axes_.y.Shows(series.y[i]);
@@ -306,8 +306,8 @@ class Chart {
             std::move(points)};
   }
 
-  // Dashes lines that would hide others: the first, second, ... that lies on others leaves some of
-  // those below to be seen.
+  // Dashes lines that would hide others: the first, second, ... that covers others lets some of the
+  // lower ones show through.
   void ShowCovered() {
     constexpr std::array kCovering = {"8 8", "4 12", "2 14"};
     constexpr double kDots[] = {2, 1.4, 1};
@@ -325,10 +325,10 @@ class Chart {
 
   Axes axes_;
   std::vector<Line> lines_;
-  bool any_ = false;  // whether there is anything to be seen
+  bool any_ = false;  // true if anything is visible
 };
 
-// Draws charts, with no more points than keep a figure below 200 KB, each at most some nine bytes.
+// Draws charts, with so few points of at most about nine bytes that a figure stays below 200 KB.
 void DrawCharts(SvgWriter& svg, std::span<Chart> charts) {
   constexpr size_t kMaxPoints = 18000;
   constexpr double kGrowth = 1.25, kWidest = 1e4;
@@ -343,7 +343,7 @@ void DrawCharts(SvgWriter& svg, std::span<Chart> charts) {
   for (const Chart& chart : charts) chart.Draw(svg);
 }
 
-// Returns the range of x of all points that any of the panels can show.
+// Returns the x range of all visible points of the panels.
 Axis SharedX(std::span<const Panel> panels) {
   Axis range;
   for (const Panel& panel : panels) {
@@ -361,7 +361,7 @@ Axis SharedX(std::span<const Panel> panels) {
 
 constexpr double kLegendRow = 20;  // height of a row
 
-// Names of lines or dots, in rows.
+// Names of lines or dots, arranged in rows.
 class Legend {
  public:
   struct Entry {
@@ -371,7 +371,7 @@ class Legend {
     int row = 0;
   };
 
-  // Lays entries out in rows of at most `width`, and at most `max_rows`; the last entry then says
+  // Arranges entries in rows of at most `width`, and at most `max_rows`; the last entry then says
   // how many are left out.
   Legend(std::vector<Entry> entries, double width, int max_rows) {
     constexpr double kEntryGap = 16;
@@ -399,7 +399,7 @@ class Legend {
   double Height() const {  // 0 if there is nothing
     return entries_.empty() ? 0 : (entries_.back().row + 1) * kLegendRow;
   }
-  // Draws it from its top left corner on, with lines of so many pixels; 0 are dots.
+  // Draws it from its top left corner, with lines of `length` pixels; 0 means dots.
   void Draw(SvgWriter& svg, double x, double y, double length = 20) const {
     for (const Entry& entry : entries_) {
       const double left = x + entry.x, middle = y + entry.row * kLegendRow + kLegendRow / 2;
@@ -418,7 +418,7 @@ class Legend {
   }
 
  private:
-  static constexpr double kSwatch = 26;  // a line and its gap to the label
+  static constexpr double kSwatch = 26;  // a line and the gap to its label
 
   std::vector<Entry> entries_;
 };
@@ -444,7 +444,7 @@ bool Shows(const ScatterPoint& point) {
   return Axis().Shows(point.x) && Axis().Shows(point.y);
 }
 
-// Occupancy knows which small squares of the figure something lies on.
+// Records which small squares of the figure are occupied.
 class Occupancy {
  public:
   Occupancy(double width, double height)
@@ -475,7 +475,7 @@ class Occupancy {
   std::vector<bool> taken_;
 };
 
-// A dot and a name for each colour that has one and is of some point.
+// A dot and a name for each colour that has a name and a point.
 std::vector<Legend::Entry> GroupEntries(std::span<const ScatterPoint> points,
                                         const std::vector<std::string>& groups) {
   std::vector<Legend::Entry> entries;
@@ -507,7 +507,7 @@ void DrawPoints(SvgWriter& svg, std::span<const ScatterPoint> points, const Axes
   }
 }
 
-// Draws how many points of the cloud lie in each small square, as a shade by its square root.
+// Shades small squares by the square root of the number of the cloud's points in them.
 void DrawCloud(SvgWriter& svg, std::span<const ScatterPoint> cloud, const Axes& axes) {
   constexpr double kSquare = 6, kFaintest = 0.25, kDensest = 0.8;
   std::map<std::pair<int64_t, int64_t>, int64_t> counts;
@@ -529,7 +529,7 @@ void DrawCloud(SvgWriter& svg, std::span<const ScatterPoint> cloud, const Axes& 
   svg.Close();
 }
 
-// Right of its point, left of it, above or below: wherever it covers no point and no label.
+// Puts labels right, left, above or below their points, wherever they cover no point and no label.
 void DrawLabels(SvgWriter& svg, std::span<const ScatterPoint> points, const Axes& axes,
                 double diameter, Occupancy& occupancy) {
   const Axis &x = axes.x, &y = axes.y;
@@ -574,12 +574,12 @@ std::string NoteOf(const Bar& bar) {
   return bar.value < 0 ? "\xE2\x88\x92" + digits : digits;
 }
 
-// The value that is drawn: none where it is not finite.
+// The value to draw: NaN if it is not finite.
 double DrawnValue(const Bar& bar) {
   return std::isfinite(bar.value) ? std::clamp(bar.value, -1e300, 1e300) : 0;
 }
 
-// Lines behind the bars, from `top` down, and numbers below them.
+// Lines behind the bars, from `top` downward, with numbers below them.
 void DrawTicks(SvgWriter& svg, std::span<const Tick> ticks, const Axis& x, double top,
                double rows) {
   constexpr double kTickFont = 11;
@@ -595,7 +595,7 @@ void DrawTicks(SvgWriter& svg, std::span<const Tick> ticks, const Axis& x, doubl
 
 // ---- Reduced lines ------------------------------------------------------------------------------
 
-// Appends what is seen of one group.
+// Appends the visible points of one group.
 void AppendGroup(std::span<const PlotPoint> group, std::vector<PlotPoint>& out) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   size_t first = kNone, low = kNone, high = kNone, last = kNone;
@@ -654,7 +654,7 @@ std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& option
   const Heading heading(options.title, notes, inside);
   std::vector<Legend::Entry> entries;
   for (const Panel& panel : panels) AddEntries(panel.series, entries);
-  std::set<std::string> seen;  // each label once
+  std::set<std::string> seen;  // each label only once
   std::erase_if(entries, [&](const Legend::Entry& e) { return !seen.insert(e.label).second; });
   const Legend legend(std::move(entries), inside, kLegendRows);
   const double top =
@@ -685,7 +685,7 @@ std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& option
 }
 
 std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOptions& options) {
-  constexpr size_t kMany = 500;  // points, which are smaller then
+  constexpr size_t kMany = 500;  // from this many points on they are smaller
   RequireSize(options.width, options.height);
   for (const ScatterPoint& point : points) FOLIO_CHECK(point.colour >= 0, "no such colour");
   const double inside = options.width - 2 * kFigureMargin;
@@ -787,7 +787,7 @@ std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options) {
 std::vector<double> Smooth(std::span<const double> y, double weight) {
   FOLIO_CHECK(0 <= weight && weight < 1, "the weight of the past is in [0,1)");
   std::vector<double> smooth(y.begin(), y.end());
-  double sum = 0, total = 0;  // of values and of their weights
+  double sum = 0, total = 0;  // sums of weighted values and of weights
   for (double& value : smooth) {
     if (!std::isfinite(value)) continue;
     sum = weight * sum + (1 - weight) * value;

@@ -9,13 +9,13 @@ namespace folio {
 // Charts with axes: lines, points, bars.
 
 // One line. Points that are not finite (or not positive on a logarithmic axis, or above 1e300 in
-// size) are gaps. Few points are drawn as dots too.
+// size) are gaps. If there are few points, they are drawn as dots too.
 struct Series {
-  std::string label;  // "" has no place in the legend
+  std::string label;  // "": not in the legend
   std::vector<double> x = {}, y = {};
-  bool faint = false;   // in the background: raw values behind a mean
-  bool dashed = false;  // a goal, a baseline
-  int colour = -1;      // lines with the same one look alike; their place in the list if negative
+  bool faint = false;   // in the background, such as raw values behind a mean
+  bool dashed = false;  // for a goal or a baseline
+  int colour = -1;      // lines with equal numbers look alike; if negative, their index in the list
 };
 
 struct CurvesOptions {
@@ -25,14 +25,14 @@ struct CurvesOptions {
 };
 
 // Line chart as a complete SVG document below 200 KB whatever the number of points (for up to some
-// dozen series). Series differ in colour and, from the eighth on, in dashes; one that lies on
-// another is dashed, so that both are seen. Throws a kUsage Error for a figure that is too small,
-// and where x and y of a series are not equally long.
+// dozen series). Series differ in colour and, from the eighth on, in dashes; one that covers
+// another is dashed, so that both are visible. Throws a kUsage Error if the figure is too small, or
+// if x and y of a series differ in length.
 std::string CurvesSvg(std::span<const Series> series, const CurvesOptions& options);
 
 struct Panel {
-  std::vector<Series> series;  // lines of one thing have one colour, and one label, in every panel
-  CurvesOptions options;       // title, labels, axes; the size is the whole figure's to give
+  std::vector<Series> series;  // lines with one label have one colour in every panel
+  CurvesOptions options;       // title, labels, axes; its size is ignored
 };
 
 struct PanelsOptions {
@@ -42,8 +42,8 @@ struct PanelsOptions {
   double panel_width = 520, panel_height = 300;
 };
 
-// Several line charts over one x axis' range in one SVG document with one legend for all, below 200
-// KB whatever the number of points.
+// Several line charts over a common x range in one SVG document with one legend, below 200 KB
+// whatever the number of points.
 std::string PanelsSvg(std::span<const Panel> panels, const PanelsOptions& options);
 
 struct ScatterPoint {
@@ -55,46 +55,46 @@ struct ScatterPoint {
 struct ScatterOptions {
   std::string title = {}, x_label = {}, y_label = {};
   double width = 800, height = 600;
-  std::vector<std::string> groups = {};  // names of the colours, from 0 on; the legend has those
-                                         // that some point is of
-  std::vector<ScatterPoint> cloud = {};  // many more, of which only the density is shown
+  std::vector<std::string> groups = {};  // names of the colours from 0 on; the legend has those
+                                         // that occur
+  std::vector<ScatterPoint> cloud = {};  // many more points, of which only the density is shown
 };
 
-// Points with labels, which are left out where they would cover another, before a cloud whose
-// density is a shade, as an SVG document. Throws a kUsage Error for a figure that is too small.
+// An SVG document of points with labels, which are left out where they would cover another, before
+// a cloud whose density is shown as a shade. Throws a kUsage Error if the figure is too small.
 std::string ScatterSvg(std::span<const ScatterPoint> points, const ScatterOptions& options);
 
 struct Bar {
   std::string label;
   double value = 0;
-  std::string note = {};  // behind the bar; the value in digits if empty
-  bool muted = false;     // cut off, not chosen
+  std::string note = {};  // behind the bar; if empty, the value in digits
+  bool muted = false;     // for values that were cut off, not chosen
 };
 
 struct BarsOptions {
   std::string title = {};
   double width = 640;
-  double full = 0;  // the value of the longest bar; the largest if 0
+  double full = 0;  // the value of the longest bar; if 0, the largest value
 };
 
 // Horizontal bars from 0, one below the other, over an axis with numbers, as an SVG document.
-// Negative ones go left.
+// Negative bars go left.
 std::string BarsSvg(std::span<const Bar> bars, const BarsOptions& options);
 
 // Exponential mean with bias correction (D. P. Kingma, J. Ba, arXiv:1412.6980, section 3): the
-// first value is y[0], and `weight` in [0,1) is how much of the past each value keeps. Values that
-// are not finite stay as they are and do not enter the mean.
+// first value is y[0], and `weight` in [0,1) is the weight of the past. Values that are not finite
+// stay unchanged and do not enter the mean.
 std::vector<double> Smooth(std::span<const double> y, double weight);
 
 struct PlotPoint {
-  double x, y;  // pixels; not finite where there is no value
+  double x, y;  // pixels; not finite if there is no value
 };
 
-// A line's points, in pixels, reduced to what can be seen: of consecutive points within one column
-// of `column` pixels the first, the lowest, the highest and the last stay, in their order. Points
+// A line's points, in pixels, reduced to the visible ones: of consecutive points within one column
+// of `column` pixels the first, the lowest, the highest and the last are kept in order. Points
 // whose x does not grow are also merged by number so that at most about 4000 groups remain. A gap
-// stays where no finite point follows it in its group, as one point that is not finite.
-// REQUIRES: column > 0.
+// stays, as one point that is not finite, if no finite point follows it in its group. REQUIRES:
+// column > 0.
 std::vector<PlotPoint> ReduceLine(std::span<const PlotPoint> points, double column);
 
 }  // namespace folio

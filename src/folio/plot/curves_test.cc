@@ -17,7 +17,7 @@
 namespace folio {
 namespace {
 
-// The places that path data of absolute and relative lines leads to.
+// The points of path data with absolute and relative lines.
 std::vector<std::pair<double, double>> PlacesOf(const std::string& path) {
   std::vector<std::pair<double, double>> places;
   const char* at = path.c_str();
@@ -143,7 +143,7 @@ TEST(CurvesSvg, AMillionPointsStaySmallAndKeepTheSpike) {
   const auto places = PlacesOf(LineData(svg, 0));
   for (const auto& [x, y] : places) top = std::min(top, y);
   EXPECT_LT(top, 100);
-  EXPECT_NEAR(places.back().first, 776, 0.2);  // what was rounded does not add up
+  EXPECT_NEAR(places.back().first, 776, 0.2);  // rounding errors do not add up
   series.x.resize(50000);
   series.y.resize(50000);
   Draw(std::vector<Series>(30, series));
@@ -281,7 +281,7 @@ TEST(PanelsSvg, ManyLongLinesStaySmall) {
   }
   const std::string svg = PanelsSvg(panels, {});
   EXPECT_LT(svg.size(), 200000u);
-  EXPECT_GT(svg.size(), 60000u);  // and as fine as that allows
+  EXPECT_GT(svg.size(), 60000u);  // and as detailed as that allows
 }
 
 TEST(PanelsSvg, APanelWithoutDataSaysSo) {
@@ -377,7 +377,7 @@ TEST(Smooth, TheFirstValueIsNotPulledToZero) {
   for (const double value : smooth) EXPECT_NEAR(value, 8, 1e-12);
 }
 
-// Each value is the mean of all before it, the one k steps back weighing weight^k.
+// Each value is the mean of all before it, with weight^k for the one k steps back.
 TEST(Smooth, IsTheWeightedMeanOfThePast) {
   constexpr double kWeight = 0.7;
   const std::vector<double> y = {2, -3, 5, 0.25, 11, 7, -1};
@@ -393,7 +393,7 @@ TEST(Smooth, IsTheWeightedMeanOfThePast) {
   }
 }
 
-// A mean that depends on what comes later, or on how long the run is, shows what was not there.
+// A mean that depended on later values, or on the length of the run, would be misleading.
 TEST(Smooth, DoesNotDependOnWhatComesLater) {
   const std::vector<double> y = {2, -3, 5, 0.25, 11};
   const std::vector<double> all = Smooth(y, 0.9);

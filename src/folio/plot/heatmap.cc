@@ -18,7 +18,7 @@
 namespace folio {
 namespace {
 
-// The largest size of a value that is finite; 0 if there is none.
+// The largest magnitude of a finite value; 0 if there is none.
 double LargestSize(std::span<const float> values) {
   double largest = 0;
   for (const float v : values) {
@@ -27,11 +27,12 @@ double LargestSize(std::span<const float> values) {
   return largest;
 }
 
-// Sizes of labels; cells of a line's height have one each.
+// Sizes of labels; cells as high as a line each have one.
 constexpr double kCellFont = 11, kCellLine = 14, kCellGap = 5, kMaxWidth = 130;
-constexpr double kMiddle = 0.35;  // from the middle of a line of text to its base, in font sizes
+constexpr double kMiddle = 0.35;  // from the middle of a line of text to its baseline, in font
+                                  // sizes
 
-// The least of 1, 2, 5, 10, 20, ... cells that hold `size`.
+// The smallest of 1, 2, 5, 10, 20, ... cells that have room for `size`.
 int64_t StepFor(double size, double cell) {
   for (int64_t power = 1;; power *= 10) {
     for (const int64_t factor : {1, 2, 5}) {
@@ -50,13 +51,13 @@ std::string CellNumber(double value, int decimals) {
   return value < 0 && !zero ? "\xE2\x88\x92" + text : text;
 }
 
-// The names of the rows, left of a map, or of the columns, above it: cut where they are long,
-// turned where they are too close, thinned to those that fit.
+// The names of the rows, left of a map, or of the columns, above it: shortened if long, turned if
+// too close, thinned to those that fit.
 struct CellLabels {
-  std::vector<std::string> texts = {};  // one for each cell, "" where none is drawn
+  std::vector<std::string> texts = {};  // one for each cell, "" if not drawn
   bool turned = false;
-  double depth = 0;     // the room that they take beside the map
-  double overhang = 0;  // how far they reach beyond its first and last cell
+  double depth = 0;     // the room that they need beside the map
+  double overhang = 0;  // how far they extend beyond its first and last cell
 
   void Keep(const std::vector<std::string>& labels, int64_t step) {
     texts.assign(labels.size(), "");
@@ -88,7 +89,7 @@ CellLabels ColumnLabels(const std::vector<std::string>& labels, double cell) {
   result.Keep(labels, 1);
   const double widest = result.Widest();
   if (widest == 0) return {};
-  // Words lie farther apart than single characters, which stay upright.
+  // Words need more distance than single characters, which stay upright.
   const int64_t level = StepFor(widest + std::min(8.0, widest / 4), cell),
                 turned = StepFor(kCellLine, cell);
   result.turned = turned == 1 ? level > 1 : level > 2 * turned;
@@ -122,7 +123,7 @@ void DrawColumnLabels(SvgWriter& svg, const CellLabels& labels, const PlotBox& m
   }
 }
 
-// The values in the cells of a map, where all fit.
+// The values in the cells of a map, if all fit.
 void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Heatmap& shades, const PlotBox& box) {
   const double width = box.width / static_cast<double>(map.columns);
   const double height = box.height / static_cast<double>(map.rows);
@@ -137,7 +138,7 @@ void DrawNumbers(SvgWriter& svg, const Heatmap& map, const Heatmap& shades, cons
   double font = 11;
   while (font >= 9 && (widest * font + 4 > width || font + 4 > height)) --font;
   if (font < 9) return;
-  // The pointer rests on the cells, which tell their values.
+  // Numbers ignore the pointer, so that the cells below show their tooltips.
   svg.Open("g", {{"font-size", font}, {"text-anchor", "middle"}, {"pointer-events", "none"}});
   for (size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].empty()) continue;
@@ -155,7 +156,7 @@ constexpr double kKeyWidth = 240, kKeyBar = 10, kKeyFont = 10;
 constexpr int kKeySteps = 40;
 constexpr std::string_view kMasked = "masked";
 
-// Ticks whose labels would touch are left out, the outermost and 0 last.
+// Leaves out ticks whose labels would touch; the outermost and 0 last.
 std::vector<Tick> WithoutCrowding(std::vector<Tick> ticks, const HeatRange& range) {
   const double low = range.is_signed ? -1 : 0;
   const auto middle = [&](const Tick& tick) {
@@ -176,10 +177,10 @@ std::vector<Tick> WithoutCrowding(std::vector<Tick> ticks, const HeatRange& rang
   return kept;
 }
 
-// The colours of a range from left to right with ticks below, and "masked" behind it.
+// The colours of a range from left to right with ticks below, and "masked" behind.
 struct ColourKey {
   HeatRange range;
-  bool per_row;  // the colours are shares of each row's largest value
+  bool per_row;  // colours are relative to each row's largest value
   bool masked;   // the figure has masked cells
 
   static constexpr double kHeight = 48;
@@ -228,7 +229,7 @@ struct ColourKey {
 
 // The pattern that "url(#hatch)" fills with.
 void DefineHatch(SvgWriter& svg) {
-  // Not turned by a transform, which makes some programs slow.
+  // Without a transform, which makes some programs slow.
   svg.Open("pattern",
            {{"id", "hatch"}, {"width", 6}, {"height", 6}, {"patternUnits", "userSpaceOnUse"}});
   svg.Element("path", {{"class", "hatch"}, {"d", "M-1 1L1 -1M0 6L6 0M5 7L7 5"}});
@@ -239,8 +240,8 @@ bool AnyMasked(const Heatmap& map) {
   return std::ranges::any_of(map.values, [](float v) { return std::isnan(v); });
 }
 
-// The map with what Shade gives of each value; `per_row`: each row by the range of its own, of the
-// same kind as `range`.
+// The map of Shade of each value; with `per_row` each row has a range of its own, of the same kind
+// as `range`.
 Heatmap ShadesOf(const Heatmap& map, const HeatRange& range, bool per_row) {
   Heatmap shades = map;
   const auto columns = static_cast<size_t>(map.columns);
@@ -256,13 +257,13 @@ Heatmap ShadesOf(const Heatmap& map, const HeatRange& range, bool per_row) {
   return shades;
 }
 
-// At most `most` rows and columns, each side pooled by itself.
+// At most `most` rows and columns; each side is pooled separately.
 Heatmap PooledTo(const Heatmap& map, int64_t most) {
   return Pooled(map, PoolingStep(map.rows, most), PoolingStep(map.columns, most));
 }
 
-// One picture of what `level` (0 to 1) makes of each shade, a cell enlarged to whole pixels; "" if
-// that is 0 everywhere.
+// One picture of `level` (0 to 1) of each shade, with cells enlarged to whole pixels; "" if all are
+// 0.
 std::string PictureOf(const Heatmap& shades, int64_t cell_width, int64_t cell_height,
                       double (*level)(double shade)) {
   const int64_t width = shades.columns * cell_width;
@@ -283,15 +284,15 @@ std::string PictureOf(const Heatmap& shades, int64_t cell_width, int64_t cell_he
 }
 
 // A map of many cells, drawn as pictures. Each cell is enlarged to the whole pixels that it covers,
-// because not every program draws enlarged pictures with sharp edges.
+// because not all programs draw enlarged pictures with sharp edges.
 struct CellPicture {
   const Heatmap& shades;
   double x, y;
   int64_t cell_width, cell_height;
 };
 
-// A picture is the mask through which an area of colour is seen, so that it follows light and dark
-// mode. `width` and `height` are the figure's.
+// Each picture is the mask of a coloured area, so that it follows light and dark mode. `width` and
+// `height` are those of the figure.
 void DrawPictures(SvgWriter& svg, std::span<const CellPicture> pictures, double width,
                   double height) {
   const auto layer = [&](const std::string& id, const SvgAttribute& paint,
@@ -327,21 +328,21 @@ void DrawPictures(SvgWriter& svg, std::span<const CellPicture> pictures, double 
   layer("masked-mask", {"fill", "url(#hatch)"}, [](double v) { return std::isnan(v) ? 1.0 : 0; });
 }
 
-constexpr double kSide = 640;               // of a map of many cells, about
+constexpr double kSide = 640;               // approximate, for a map of many cells
 constexpr double kLargestCell = 44;         // pixels
 constexpr int64_t kMaxRects = 4000;         // cells
 constexpr int64_t kMaxTooltips = 1024;      // cells
 constexpr int64_t kMaxPictureCells = 1024;  // on each side
 constexpr double kAxisFont = 12, kAxisLine = 18;
-constexpr double kHeadingWidth = 480;  // at least, where there is text for it
+constexpr double kHeadingWidth = 480;  // the least width if there is text
 
-// A cell's side where `cells` of them lie side by side, in whole pixels.
+// The side of a cell in whole pixels, for `cells` side by side.
 double CellSide(int64_t cells) {
   const double side = std::round(kSide / static_cast<double>(std::max<int64_t>(cells, 1)));
   return std::clamp(side, 1.0, kLargestCell);
 }
 
-// Square cells, but in maps of very unequal sides, which would have too thin ones.
+// Square cells, except in maps of very unequal sides, where they would be too thin.
 PlotBox ChooseCells(const Heatmap& shades) {
   const int64_t longer = std::max(shades.rows, shades.columns);
   const bool square = longer <= 4 * std::min(shades.rows, shades.columns);
@@ -355,7 +356,7 @@ std::string CellName(const std::string& axis, const char* other, int64_t index,
   return fmt::format("{} {}{}", axis.empty() ? other : axis, index, label);
 }
 
-// A rectangle for each cell that has colour; where there are not too many, each says its value.
+// A rectangle for each coloured cell, with a tooltip of its value unless there are too many.
 void DrawCells(SvgWriter& svg, const Heatmap& map, const Heatmap& shades, const PlotBox& box) {
   const double width = box.width / static_cast<double>(map.columns);
   const double height = box.height / static_cast<double>(map.rows);
@@ -394,7 +395,7 @@ void DrawCells(SvgWriter& svg, const Heatmap& map, const Heatmap& shades, const 
 
 void DrawAxisNames(SvgWriter& svg, const Heatmap& map, const PlotBox& box, double left, double top,
                    double right) {
-  // A name longer than its side may use the empty corner beside it.
+  // A name longer than its side may use the empty corner.
   const double width = TextWidth(map.column_axis, kAxisFont);
   if (!map.column_axis.empty()) {
     const bool inside = width <= box.width;
@@ -422,7 +423,7 @@ std::string NoCells(const Heatmap& map, const std::vector<std::string>& notes) {
   return std::move(svg).Finish();
 }
 
-// The layout says where everything is.
+// The positions of all parts.
 struct HeatmapLayout {
   Heading heading;
   CellLabels rows, columns;
@@ -462,15 +463,16 @@ HeatmapLayout LayOut(const Heatmap& map, const Heatmap& shades, const ColourKey&
 
 // Sizes of grids.
 constexpr int64_t kMaxCells = 96;     // on each side of a map
-constexpr int64_t kMaxLabelled = 32;  // cells on a side that a map is made larger for
-constexpr double kWidth = 960;        // of the maps of a row together, about
+constexpr int64_t kMaxLabelled = 32;  // the most cells on a side for which a map is enlarged to
+                                      // show labels
+constexpr double kWidth = 960;        // approximate width of the maps in a row
 constexpr double kWidest = 1800;      // the same with labels
-constexpr double kSmallest = 80, kLargestMap = 200, kThinnest = 16;  // a map's side, about
+constexpr double kSmallest = 80, kLargestMap = 200, kThinnest = 16;  // approximate sides of a map
 constexpr double kNarrowest = 48;                                    // a column
 constexpr double kBetween = 12;                                      // maps
 constexpr double kMapTitleFont = 11, kMapTitleLine = 15, kCaptionFont = 10, kCaptionLine = 13;
 
-// A map of the grid and the whole pixels that a cell of it covers.
+// A map of the grid, and the whole pixels of one of its cells.
 struct Thumbnail {
   Heatmap shades;
   int64_t cell_width = 1, cell_height = 1;
@@ -484,7 +486,7 @@ int64_t Pixels(double side, int64_t cells) {
   return std::max<int64_t>(std::llround(side / static_cast<double>(cells)), 1);
 }
 
-// Square cells, but in maps that would be too thin.
+// Square cells, except in maps that would be too thin.
 Thumbnail MakeThumbnail(Heatmap shades, double side) {
   Thumbnail result{.shades = std::move(shades)};
   if (result.shades.values.empty()) return result;
@@ -495,7 +497,7 @@ Thumbnail MakeThumbnail(Heatmap shades, double side) {
   return result;
 }
 
-// A grid has maps, and all that they have in common.
+// The maps of a grid, and their common layout.
 struct Grid {
   std::vector<Thumbnail> maps;
   HeatRange range;
@@ -531,7 +533,7 @@ Grid MakeGrid(std::span<const Heatmap> maps, double side, const HeatmapOptions& 
   return grid;
 }
 
-// Adds labels at the first map of each row, unless the row above has the same.
+// Adds labels to the first map of each row, unless the row above has the same.
 void AddLabels(std::span<const Heatmap> maps, size_t columns, Grid* grid) {
   grid->above.resize((maps.size() + columns - 1) / columns);
   const bool room = std::ranges::all_of(grid->maps, [](const Thumbnail& map) {
@@ -551,7 +553,7 @@ void AddLabels(std::span<const Heatmap> maps, size_t columns, Grid* grid) {
   }
 }
 
-// The side of a map in a row of so many; more for labels of few cells in a row of few maps.
+// The side of a map in a row of this many; more if few maps with labels of few cells are in a row.
 double SideOf(std::span<const Heatmap> maps, size_t columns) {
   const auto across = static_cast<double>(std::min(columns, maps.size()));
   double side =
@@ -595,7 +597,7 @@ std::vector<CellPicture> DrawMaps(SvgWriter& svg, std::span<const Heatmap> maps,
   return pictures;
 }
 
-// Values and labels are as many as there are cells, rows and columns.
+// Throws unless values and labels match the numbers of cells, rows and columns.
 void RequireFilled(const Heatmap& map) {
   const auto fills = [](const std::vector<std::string>& labels, int64_t cells) {
     return labels.empty() || std::ssize(labels) == cells;
@@ -613,7 +615,7 @@ void RequireFilled(const Heatmap& map) {
 }  // namespace
 
 HeatRange RangeOf(std::span<const Heatmap> maps, const HeatmapOptions& options) {
-  constexpr double kAboutEqual = 0.8;  // the least value by the largest
+  constexpr double kAboutEqual = 0.8;  // the smallest value divided by the largest
   HeatRange range{.scale = options.scale, .full = 0};
   double least = std::numeric_limits<double>::infinity();
   int64_t count = 0;
@@ -650,7 +652,7 @@ std::vector<Tick> KeyTicks(const HeatRange& range) {
   }
   std::vector<Tick> ticks = LinearTicks(0, range.full, 5);
   if (range.scale == HeatScale::kSqrt && ticks.size() > 1) {
-    // The lowest quarter of the values has half of the key.
+    // The lowest quarter of the values takes half of the key.
     std::vector<Tick> low = LinearTicks(0, ticks[1].value, 3);
     low.pop_back();
     ticks.insert(ticks.erase(ticks.begin()), low.begin(), low.end());

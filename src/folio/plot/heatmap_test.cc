@@ -38,7 +38,7 @@ TEST(WithoutFirstColumn, SharesTheRestAndStatesWhatWasTaken) {
 TEST(WithoutFirstColumn, RowsWithNothingLeftAreMasked) {
   double share = -1;
   const Heatmap rest = WithoutFirstColumn(Map(3, 2, {0, 0, 1, 0, 0, 0}), &share);
-  EXPECT_EQ(share, 1);  // row 2 has nothing at all and does not count
+  EXPECT_EQ(share, 1);  // row 2 is all zeros and does not count
   for (const float v : rest.values) EXPECT_TRUE(std::isnan(v));
   EXPECT_EQ(WithoutFirstColumn(Map(1, 1, {1}), &share).values.size(), 0U);
   EXPECT_EQ(share, 0);
@@ -116,7 +116,7 @@ TEST(HeatmapSvg, NumbersStandInCellsThatHoldThem) {
   EXPECT_EQ(Count(svg, "nan"), 0U);
   EXPECT_EQ(Count(HeatmapSvg(map, {.numbers = false}), ">0.98</text>"), 0U);
   EXPECT_EQ(Count(HeatmapSvg(Map(40, 40, std::vector<float>(1600, 1)), {}), "on-full\""), 0U);
-  // As many digits as the size of the values asks for.
+  // As many digits as the magnitude of the values needs.
   EXPECT_EQ(Count(HeatmapSvg(Map(1, 2, {123.4F, -56.7F}), {}),
                   ">\xE2\x88\x92"
                   "57</text>"),
@@ -241,7 +241,7 @@ TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
   EXPECT_EQ(Count(svg, ">lower</text>"), 2U);
   EXPECT_EQ(Count(svg, ">other</text>"), 2U);
   EXPECT_EQ(Count(svg, ">a note</text>"), 1U);
-  for (const int64_t T : {32, 33}) {  // made large enough, and not
+  for (const int64_t T : {32, 33}) {  // enlarged, and not
     Heatmap small = Map(T, T, std::vector<float>(static_cast<size_t>(T * T), 1));
     small.row_labels = small.column_labels =
         std::vector<std::string>(static_cast<size_t>(T), "token");
@@ -251,7 +251,7 @@ TEST(HeatmapGridSvg, CellsWithRoomHaveLabels) {
 }
 
 TEST(HeatmapGridSvg, LargeMapsArePooled) {
-  // One bright cell of a map far larger than its place must still be seen.
+  // One bright cell of a map far larger than its area must still be visible.
   std::vector<float> values(1000 * 1000, 0);
   const std::string dark = HeatmapGridSvg(std::vector{Map(1000, 1000, values)}, 12, "", {}, {});
   values[777 * 1000 + 333] = 1;

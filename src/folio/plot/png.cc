@@ -15,7 +15,7 @@ std::string GreyPng(std::span<const uint8_t> pixels, int64_t width, int64_t heig
   FOLIO_CHECK(width >= 0 && height >= 0 && (width == 0 || height <= INT64_MAX / width) &&
                   pixels.size() == static_cast<uint64_t>(width * height),
               "the pixels do not fill the picture");
-  // libpng's simplified interface: its own errors come back as a message, without a jump.
+  // libpng's simplified interface reports errors as a message, without longjmp.
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 4;
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

@@ -40,17 +40,17 @@ constexpr std::string_view kSvgStyle = R"(
 }
 )";
 
-// The transform of text that is read upward from (x, y).
+// The transform for text that is read upward from (x, y).
 std::string Turned(double x, double y) {
   return fmt::format("translate({} {}) rotate(-90)", SvgNumber(x), SvgNumber(y));
 }
 
-// Returns the width in units of the font size, as in the wider ones of the system fonts.
+// Returns the width in font sizes, as in the wider system fonts.
 double CharacterWidth(const Utf8Char& character) {
   if (!Printable(character)) return 1.05;  // drawn as U+FFFD
   if (character.code >= 0x1F000) return 1.3;
   if (character.code >= 0x1100) return 1.0;  // ideographs and symbols
-  if (character.code >= 0x400) return 0.95;  // scripts that have wide letters
+  if (character.code >= 0x400) return 0.95;  // scripts with wide letters
   const char ascii = character.code < 0x80 ? static_cast<char>(character.code) : 'n';
   if (std::string_view("mwMW@%").find(ascii) != std::string_view::npos) return 1.0;
   if (std::string_view("#+<=>^~&").find(ascii) != std::string_view::npos) return 0.84;
@@ -58,7 +58,7 @@ double CharacterWidth(const Utf8Char& character) {
   return ascii >= 'A' && ascii <= 'Z' ? 0.78 : 0.64;
 }
 
-// A bound of a range that is a tick but for rounding still counts.
+// A bound of a range that is a tick except for rounding still counts.
 constexpr double kSlack = 1e-9;
 
 std::string WithMinusSign(const std::string& text) {
@@ -72,7 +72,7 @@ std::string Trimmed(std::string text) {
   return text;
 }
 
-// `value` exact to `step`, scaled as suits the largest value of the axis.
+// `value` with the precision of `step`, scaled by the largest value of the axis.
 std::string Label(double value, double step, double largest) {
   if (std::abs(value) < step * kSlack) return "0";
   static constexpr struct {
@@ -242,7 +242,7 @@ double TextWidth(std::string_view text, double font_size) {
 }
 
 std::string FitText(std::string_view text, double font_size, double width) {
-  constexpr double kRounding = 1e-6;  // of a width that was computed from this very text
+  constexpr double kRounding = 1e-6;  // for a width that was computed from this very text
   if (TextWidth(text, font_size) <= width + kRounding) return std::string(text);
   double left = width - TextWidth(kEllipsis, font_size);
   size_t end = 0;

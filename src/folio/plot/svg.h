@@ -15,10 +15,11 @@ namespace folio {
 // Writes at most two decimals and no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
 std::string SvgNumber(double value);
 
-// The character at the front of `text`; one byte where that is not UTF-8. REQUIRES: not empty.
+// The first character of `text`; one byte if it is not UTF-8. REQUIRES: not empty.
 Utf8Char FirstCharacter(std::string_view text);
 
-// Neither a control character, but for tab and line ends, nor one that XML forbids.
+// Returns false for control characters, except tab and line ends, and for characters that XML
+// forbids.
 bool Printable(const Utf8Char& character);
 
 // `text` as XML character data or attribute value: markup escaped, control characters and bytes
@@ -41,23 +42,24 @@ struct PlotBox {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-// The look of a text, and how it lies to its point.
+// The look of a text, and its position relative to its point.
 struct TextLook {
   std::string_view style = "ink";  // a class
   double font = 0;                 // size; the figure's if 0
-  std::string_view anchor = "";    // what is at the point: "middle", "end", or else the beginning
+  std::string_view anchor = "";    // the part of the text at the point: "middle", "end", or else
+                                   // the beginning
   bool turned = false;             // read upward
   bool bold = false;
 };
 
-// Colours that every figure may use, as classes "s0" to "s6": Okabe and Ito's palette without its
-// yellow (M. Okabe, K. Ito, "Color Universal Design", 2008), lightened where the page is dark.
+// Colours for all figures, as classes "s0" to "s6": Okabe and Ito's palette without its yellow (M.
+// Okabe, K. Ito, "Color Universal Design", 2008), lightened on dark pages.
 inline constexpr int kSeriesColours = 7;
 
-// The class of an area whose shade is above 0 or below: it is drawn with an opacity of |shade|.
-// Text on it is of class "on-full" from kFullShade on and "on-pale" below; both are readable in
-// both modes, for the areas, Okabe and Ito's blue and vermilion darkened where the page is light
-// and lightened where it is dark, are equally far from the page in both.
+// The class of an area with a positive or negative shade: it is drawn with an opacity of |shade|.
+// Text on it has class "on-full" from kFullShade on and "on-pale" below; both are readable in both
+// modes, since the areas, Okabe and Ito's blue and vermilion, darkened on light pages and lightened
+// on dark ones, have equal contrast to the page in both.
 inline constexpr double kFullShade = 0.72;
 std::string_view AreaClass(double shade);
 std::string_view TextOnClass(double shade);
@@ -68,7 +70,7 @@ std::string_view TextOnClass(double shade);
 // them.
 class SvgWriter {
  public:
-  // `title` is what a screen reader says.
+  // `title` is for screen readers.
   SvgWriter(double width, double height, std::string_view title);
 
   void Open(std::string_view tag, SvgAttributes attributes = {});
@@ -77,7 +79,7 @@ class SvgWriter {
   void Text(std::string_view text, double x, double y, const TextLook& look = {});
   void Rect(std::string_view style, const PlotBox& box, std::optional<double> opacity = {});
 
-  // A tooltip is shown when the pointer rests on the open element.
+  // Sets the tooltip of the open element.
   void Tooltip(std::string_view text);
 
   // Closes the document. REQUIRES: every Open had its Close.
@@ -96,12 +98,12 @@ double TextWidth(std::string_view text, double font_size);
 // `text`, cut to `width` with an ellipsis if it is wider.
 std::string FitText(std::string_view text, double font_size, double width);
 
-// `text` in lines of at most `width`, broken at spaces. What `max_lines` do not hold, and words
-// wider than a line, are cut. REQUIRES: max_lines >= 1.
+// `text` in lines of at most `width`, broken at spaces. Text beyond `max_lines`, and words wider
+// than a line, are cut. REQUIRES: max_lines >= 1.
 std::vector<std::string> WrapText(std::string_view text, double font_size, double width,
                                   size_t max_lines);
 
-// The margin of the figures of this room.
+// The margin of all figures in this room.
 inline constexpr double kFigureMargin = 16;
 // The factor by which bold letters are wider.
 inline constexpr double kBoldWidth = 1.15;
@@ -112,8 +114,8 @@ class Heading {
   Heading(std::string_view title, const std::vector<std::string>& notes, double width);
 
   double Width() const { return width_; }
-  double Height() const;  // with the space below; 0 if there is no text
-  void Draw(SvgWriter& svg, double x, double y) const;  // its top left corner
+  double Height() const;  // including the space below; 0 if there is no text
+  void Draw(SvgWriter& svg, double x, double y) const;  // (x, y) is its top left corner
 
  private:
   std::vector<std::string> title_, notes_;
@@ -129,8 +131,8 @@ struct Tick {
 // REQUIRES: low < high, both below 1e301 in size, count >= 1.
 std::vector<Tick> LinearTicks(double low, double high, int count);
 
-// Powers of ten in [low, high], thinned to about `count`; with 2 and 5 times them over less than
-// two decades, and linear ticks where even those are fewer than two. REQUIRES: 0 < low < high.
+// Powers of ten in [low, high], thinned to about `count`; over less than two decades also 2 and 5
+// times them, and linear ticks if even those are fewer than two. REQUIRES: 0 < low < high.
 std::vector<Tick> LogTicks(double low, double high, int count);
 
 }  // namespace folio

@@ -9,23 +9,24 @@ namespace folio {
 // A token of a text with a colour.
 struct StripToken {
   std::string text;         // as shown, see VisibleToken
-  double heat = 0;          // 0 to 1: how much of the colour
-  int underline = 0;        // 0 none, 1 to 3: as many lines below, so that colour is not alone
+  double heat = 0;          // 0 to 1: strength of the colour
+  int underline = 0;        // 0 none, 1 to 3: number of lines below, so that colour is not the only
+                            // mark
   std::string note = {};    // small, below the token
-  bool line_break = false;  // the next token begins a line
+  bool line_break = false;  // the next token begins a new line
 };
 
-// The token as something one can see: a leading or trailing space as a middle dot, a line break as
-// its arrow, control characters and bytes that are no UTF-8 as <0A>.
+// The token in visible form: a leading or trailing space as a middle dot, a line break as an arrow,
+// control characters and invalid UTF-8 as <0A>.
 std::string VisibleToken(std::string_view bytes);
 
 struct StripOptions {
   std::string title = {};
-  std::string key = {};  // what the colour means
+  std::string key = {};  // the meaning of the colour
   double width = 800;
 };
 
-// Tokens one after the other in lines, as an SVG document.
+// Tokens in lines, as an SVG document.
 std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions& options);
 
 }  // namespace folio

@@ -27,13 +27,13 @@ namespace folio {
 
 namespace {
 
-// One for each lane, and one for signs of life.
+// One tag for each lane, and one for heartbeats.
 constexpr int kBulkTag = 1, kAtOnceTag = 2, kBeatTag = 3;
 constexpr double kBeatSeconds = 1, kTellSeconds = 0.1;
-// Between the parts of an error on its way to other ranks.
+// Separates the parts of an error that is sent to other ranks.
 constexpr char kBetweenParts[] = "\x1f";
 
-// Exchanges strings of sizes that all ranks know: `to` has one for each of them, or one for all.
+// Exchanges strings of sizes that all ranks know: `to` has one for each rank, or one for all.
 void ExchangeStrings(Group& group, std::span<const std::string> to,
                      std::vector<std::string>& from) {
   Exchange strings(
@@ -42,7 +42,7 @@ void ExchangeStrings(Group& group, std::span<const std::string> to,
   group.Do(strings);
 }
 
-// The signs of life of other ranks. The first rank listens to all, all listen to the first.
+// Heartbeats of other ranks. The first rank listens to all, all listen to the first.
 class Heartbeat {
  public:
   explicit Heartbeat(Transport& transport) : transport_(transport) {
@@ -50,15 +50,15 @@ class Heartbeat {
     const int end = transport.rank() == 0 ? transport.size() : 1;
     const double now = SteadySeconds();
     for (int rank = first; rank < end; ++rank) peers_.push_back({.rank = rank, .heard = now});
-    // Not before all are in place: requests point into them.
+    // Only after all peers exist: requests point into them.
     for (Peer& peer : peers_) Listen(peer);
     looked_ = now;
   }
 
-  // Returns the rank that has been silent for so long, or -1.
+  // Returns a rank that has been silent for this long, or -1.
   int Beat(double silence_seconds) {
     const double now = SteadySeconds();
-    // Who was stopped himself, as schedulers do, has heard nothing.
+    // A process that was stopped itself, as schedulers do, could not listen.
     const double gap = now - looked_ > silence_seconds / 2 ? now - looked_ : 0;
     looked_ = now;
     const bool due = now - sent_ >= kBeatSeconds;
@@ -109,15 +109,15 @@ struct Group::Impl {
     int slot() const { return static_cast<int>(ticket % AllToAll::kInFlight); }
   };
 
-  // Exchanges that are done in their order. Those of one lane may overtake those of the other.
+  // Exchanges that are executed in order. Those of one lane may overtake those of the other.
   struct Lane {
     int tag;
     std::deque<UnderWay> queue = {};
-    std::deque<UnderWay> under_way = {};  // of the group's thread alone
+    std::deque<UnderWay> under_way = {};  // used by the group's thread alone
     uint64_t begun = 0, done = 0;
   };
 
-  // Both REQUIRE the lock.
+  // Both functions REQUIRE the lock.
   uint64_t Begin(Lane& lane, AllToAll& all_to_all, const Members& among) {
     if (failed) throw Error(*failed);
     lane.queue.push_back({.all_to_all = &all_to_all, .among = among, .ticket = ++lane.begun});
@@ -166,7 +166,7 @@ struct Group::Impl {
         continue;
       }
       lock.unlock();
-      // Others may need the processor: awake for a moment only.
+      // Stays awake only briefly: others may need the processor.
       constexpr double kAwake = 30e-6;
       if (now - idle > kAwake) std::this_thread::sleep_for(std::chrono::microseconds(40));
     }
@@ -185,7 +185,7 @@ struct Group::Impl {
 
   size_t under_way() const { return bulk.under_way.size() + at_once.under_way.size(); }
 
-  // Begins and ends what can be; false if nothing could.
+  // Starts and finishes exchanges where possible; returns false if nothing changed.
   bool Move() {
     const bool moved = Move(at_once);
     return Move(bulk) || moved;
@@ -220,7 +220,7 @@ struct Group::Impl {
       changed.notify_all();
       moved = true;
     }
-    // Later ones may move on meanwhile.
+    // Later exchanges may proceed meanwhile.
     for (size_t i = 1; i < lane.under_way.size(); ++i) {
       std::erase_if(lane.under_way[i].requests,
                     [&](Transport::Request r) { return transport->Done(r); });
@@ -234,7 +234,7 @@ struct Group::Impl {
     const int slot = next.slot();
     AllToAll& all_to_all = *next.all_to_all;
     all_to_all.Prepare(slot);
-    // Each begins with its neighbour, so that not all of them turn to one at a time.
+    // Each rank begins with its neighbour, so that they do not all send to the same one.
     for (int distance = 1; distance < size; ++distance) {
       const int from = (rank + size - distance) % size;
       const std::span<std::byte> in = all_to_all.Incoming(from, slot);
@@ -254,7 +254,7 @@ struct Group::Impl {
   }
 
   void Lost(int silent) {
-    // All but the first listen to the first alone; one of them is enough to tell.
+    // All but the first rank listen to the first alone; one report is enough.
     const int before = std::clamp(transport->rank() - 1, 0, 20);
     std::this_thread::sleep_for(std::chrono::milliseconds(100) * before);
     std::string name, where;
@@ -277,7 +277,7 @@ struct Group::Impl {
 
   GroupOptions options;
   std::unique_ptr<Transport> transport;
-  double busy_since = 0;  // of the group's thread alone
+  double busy_since = 0;  // used by the group's thread alone
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -285,7 +285,7 @@ struct Group::Impl {
   std::exception_ptr refused;
   Lane bulk{.tag = kBulkTag}, at_once{.tag = kAtOnceTag};
   std::optional<Error> failed;
-  std::atomic<int> aborting = -1;  // the status
+  std::atomic<int> aborting = -1;  // the exit status
   std::string progress;
   std::vector<std::string> names;
   GroupTraffic traffic;
@@ -325,11 +325,11 @@ Group::Group(Connect connect, GroupOptions options) : impl_(std::make_unique<Imp
 
 Group::~Group() {
   if (impl_ == nullptr) return;
-  // Together: who leaves earlier is silent to the others.
+  // All leave together: a rank that leaves earlier is silent to the others.
   if (std::uncaught_exceptions() == 0) {
     try {
       Gather("");
-    } catch (const Error&) {  // a rank is lost, which was told
+    } catch (const Error&) {  // a rank is lost, which was reported
     }
   }
   {
@@ -476,7 +476,7 @@ void RequireSame(Group& group, const std::string& what, const std::string& lines
 
 namespace {
 
-// The first byte of what goes to a worker, and of what it answers.
+// The first byte of messages to a worker, and of its answers.
 constexpr char kShare = 's', kHome = 'h', kAnswer = 'a', kError = 'e';
 
 }  // namespace
@@ -486,7 +486,7 @@ Workers::~Workers() {
   try {
     if (scattered_) group_->Swap(std::vector<std::string>(static_cast<size_t>(ranks())));
     group_->Swap(std::vector<std::string>(static_cast<size_t>(ranks()), {kHome}));
-  } catch (const Error&) {  // a rank is lost, which was told
+  } catch (const Error&) {  // a rank is lost, which was reported
   }
 }
 
@@ -505,7 +505,7 @@ std::vector<std::string> Workers::Gather() {
   std::vector<std::string> answers =
       group_->Swap(std::vector<std::string>(static_cast<size_t>(ranks())));
   for (std::string& answer : answers) {
-    if (answer.empty()) continue;  // of this rank
+    if (answer.empty()) continue;  // this rank's own
     if (answer[0] == kError) throw UnpackError(answer.substr(1));
     answer.erase(answer.begin());
   }

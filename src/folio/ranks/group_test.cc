@@ -17,7 +17,7 @@ namespace folio {
 
 namespace {
 
-// Gives to each rank a number of its own, and adds up what it gets.
+// Sends each rank a different number, and sums what it receives.
 class Numbers final : public AllToAll {
  public:
   template <class Ranks>
@@ -61,8 +61,8 @@ TEST(Group, AllToAllsAreDoneInTheirOrder) {
   }
 }
 
-// One rank begins an all-to-all only after it has spoken: in one order, nobody would come to an
-// end.
+// One rank begins an all-to-all only after it has communicated: in a fixed order, all would wait
+// forever.
 TEST(Group, WhatIsNeededAtOnceOvertakes) {
   RunOnThreads(2, [](Group& group) {
     Numbers numbers(group, 1);
@@ -164,11 +164,11 @@ void ExpectThatSilenceIsNamed(int dead) {
   EXPECT_GT(told, 0);
   const std::string name = "rank " + std::to_string(dead) + " (";
   for (int rank = 0; rank < 3; ++rank) {
-    // Whoever is cut off himself may think so of another.
+    // A rank that is cut off itself may report another one.
     if (rank == dead) continue;
     const std::string& error = errors[static_cast<size_t>(rank)];
     EXPECT_NE(error.find("has not responded for 4 s"), std::string::npos) << error;
-    if (dead != 0 && rank != 0) continue;  // these heard only that the first one gave up
+    if (dead != 0 && rank != 0) continue;  // these only learned that the first one gave up
     EXPECT_NE(error.find(name), std::string::npos) << error;
   }
 }
@@ -201,7 +201,7 @@ TEST(Broadcasts, AllHearTheFirst) {
   });
 }
 
-// Ranks that did not hear of it would wait for the first for ever.
+// Ranks that did not get it would wait for the first forever.
 TEST(Broadcasts, AnErrorOfTheFirstIsOneOfAll) {
   RunOnThreads(3, [](Group& group) {
     const auto fail = []() -> std::string { throw InputError("nothing here", "a cause"); };
@@ -244,7 +244,7 @@ TEST(Workers, OneAloneHasNone) {
   EXPECT_EQ(workers.Gather(), Strings{""});
 }
 
-// And the others are sent home whatever was under way.
+// And the others are released, whatever was in progress.
 TEST(Workers, TheErrorOfTheFirstOfThemIsThrown) {
   RunOnThreads(4, [&](Group& group) {
     Workers workers(&group);

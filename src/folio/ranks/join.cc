@@ -41,15 +41,15 @@ std::vector<fs::path> PluginDirectories() {
   return {program, program.parent_path() / "lib/folio", FOLIO_PLUGIN_DIR};
 }
 
-// The message of dlopen, without the name of the file that it begins with.
+// The message of dlopen, without the file name at its beginning.
 std::string OpeningProblem() {
   const char* said = dlerror();
   return said == nullptr ? "it cannot be loaded" : said;
 }
 
-// The plug-in stays open as long as the process lives.
+// The plug-in stays open until the process ends.
 std::unique_ptr<Transport> Connect(const std::string& path) {
-  // MPI looks up its own parts among the symbols of the whole process.
+  // MPI looks up its own components among the symbols of the whole process.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     throw UsageError(fmt::format("the ranks cannot communicate: '{}' cannot be loaded", path),
@@ -170,8 +170,8 @@ Group* JoinedGroup() {
 void LeaveGroup(int status) {
   if (JoinedGroup() == nullptr) return joined.reset();
   try {
-    joined->Gather("");     // all have done what they had to do
-  } catch (const Error&) {  // a rank is lost, which was told
+    joined->Gather("");     // all ranks have finished their work
+  } catch (const Error&) {  // a rank is lost, which was reported
     return joined->Abort(status);
   }
   const auto left = std::make_shared<std::atomic<bool>>(false);

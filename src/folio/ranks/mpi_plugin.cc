@@ -1,6 +1,6 @@
-// Ranks that MPI has started: the one file that knows MPI. It is a library of its own, built once
-// for each implementation of MPI, whose binary interfaces differ, and opened when a run has ranks,
-// so that a machine without MPI runs the same program.
+// Ranks started by MPI: the one file that includes MPI. It is a library of its own, built once for
+// each implementation of MPI, since their binary interfaces differ, and opened when a run has
+// ranks, so that the same program works without MPI.
 #define OMPI_SKIP_MPICXX 1  // the C interface alone
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -25,7 +25,7 @@ class MpiTransport final : public Transport {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
   ~MpiTransport() override {
-    // Signs of life that nobody will send.
+    // Receives of heartbeats that nobody will send.
     for (MPI_Request& request : requests_) {
       if (request == MPI_REQUEST_NULL) continue;
       MPI_Cancel(&request);
@@ -45,7 +45,7 @@ class MpiTransport final : public Transport {
     return text.substr(0, text.find_first_of(",\n"));
   }
 
-  // A message that fails is never done: a rank that is gone is missed by its silence.
+  // A failed message is never done: a lost rank is detected by its silence.
   Request Send(int to, int tag, const void* data, size_t bytes) override {
     const Request place = Place();
     MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, At(place));
@@ -63,7 +63,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  // Where the network is gone, MPI_Abort may wait for ever.
+  // If the network is down, MPI_Abort may never return.
   void Abort(int status) override {
     std::thread([status] {
       std::this_thread::sleep_for(std::chrono::seconds(5));
@@ -95,7 +95,7 @@ class MpiTransport final : public Transport {
 extern "C" __attribute__((visibility("default"))) folio::Transport* folio_connect(char* why,
                                                                                   size_t bytes) {
   int provided = 0;
-  // One thread of this process alone calls MPI.
+  // Only one thread of this process calls MPI.
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
     std::snprintf(why, bytes, "MPI_Init_thread failed");
     return nullptr;

@@ -5,9 +5,9 @@
 
 namespace folio {
 
-// Messages between the ranks of a run, as whatever started them carries them (MPI, or for tests the
-// threads of one process). Used by one thread alone, that which made it. Between two ranks,
-// messages with one tag arrive in the order in which they were sent.
+// Messages between the ranks of a run, carried by whatever started them (MPI, or in tests the
+// threads of one process). Used only by the thread that made it. Messages between two ranks with
+// one tag arrive in the order of sending.
 class Transport {
  public:
   using Request = int;
@@ -18,21 +18,20 @@ class Transport {
   // Its name for people: "Open MPI v4.1.4".
   virtual std::string Name() const = 0;
 
-  // Begin to send or to receive so many bytes, as many on either side, which stay where they are
-  // until Done. At most kMostBytes.
+  // Start to send or to receive this many bytes, equal on both sides, which must stay valid until
+  // Done. At most kMostBytes.
   static constexpr size_t kMostBytes = size_t{1} << 30;
   virtual Request Send(int to, int tag, const void* data, size_t bytes) = 0;
   virtual Request Receive(int from, int tag, void* data, size_t bytes) = 0;
-  // Returns whether the request is done; if so, it is gone.
+  // Returns true if the request is complete; it is freed then.
   virtual bool Done(Request request) = 0;
 
-  // Ends the processes of all ranks, this one too, with this status, as far as that is possible;
-  // does not return where ranks are processes.
+  // Ends the processes of all ranks, including this one, with this status, as far as possible; does
+  // not return if ranks are processes.
   virtual void Abort(int status) = 0;
 };
 
-// The function of a file with a transport in it, which is opened while the program runs, has this
-// name. It connects, or returns null and says why in `why`.
+// Name of a plug-in's function that connects and returns a transport, or null and sets `why`.
 inline constexpr char kConnectName[] = "folio_connect";
 using ConnectFunction = Transport* (*)(char* why, size_t bytes);
 

@@ -110,7 +110,7 @@ std::string FigureOf(const ReportPart& part) {
 
 // ---- Pages --------------------------------------------------------------------------------------
 
-// The page's colours are those of the figures (svg.cc).
+// The page's colours are the same as in figures (svg.cc).
 constexpr std::string_view kPageStyle = R"(
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1b1b;--muted:#5a5a5a;--line:#d6d8dc;
 --code:#f4f5f7;--link:#0060a0}
@@ -159,9 +159,9 @@ std::string WithPrefixedIds(std::string_view svg, std::string_view prefix) {
   return result;
 }
 
-// One self-contained page that follows the reader's light or dark mode: no script, no font, no file
-// from anywhere. Sections come in the order of the calls; a list of them stands before the second
-// level's and third level's first heading, if there are several.
+// One self-contained page that follows the reader's light or dark mode: no scripts, no fonts, no
+// external files. Sections are in the order of the calls; a table of contents is inserted before
+// the first heading of level 2 or 3, if there are several.
 class Page {
  public:
   explicit Page(std::string_view title) : title_(title) {}
@@ -182,10 +182,10 @@ class Page {
   void Paragraph(std::string_view text) { Html(fmt::format("<p>{}</p>", XmlEscape(text))); }
   // Preformatted; a browser drops one line break after the tag.
   void Code(std::string_view text) { Html(fmt::format("<pre>\n{}</pre>", XmlEscape(text))); }
-  // Markup as it is.
+  // Adds markup unchanged.
   void Html(std::string_view markup) { body_ += fmt::format("{}\n", markup); }
-  // The first column names the rows. The names of columns that are aligned to the right begin with
-  // ">"; every row has a cell for each column.
+  // The first column names the rows. Names of right-aligned columns begin with ">"; every row has a
+  // cell for each column.
   void Table(const TextTable& table) {
     std::vector<const char*> classes;
     body_ += "<div class=\"table\"><table><thead><tr>";
@@ -210,7 +210,7 @@ class Page {
   void Figure(std::string_view svg) {
     const size_t begin = svg.find("<svg");
     FOLIO_CHECK(begin != std::string_view::npos, "a figure is no SVG document");
-    // No heading's anchor has a point.
+    // No heading's anchor contains a dot.
     const std::string prefix = fmt::format("figure{}.", ++figures_);
     body_ += fmt::format("<figure>\n{}</figure>\n", WithPrefixedIds(svg.substr(begin), prefix));
   }
@@ -274,7 +274,7 @@ std::string TableOf(const Matrix& values) {
   return html;
 }
 
-// Of a list all.
+// All items of a list.
 std::string Written(const Value& value) {
   std::string text = value.text;
   for (const Value& one : value.list) text += (text.empty() ? "" : "  ") + Written(one);
@@ -285,7 +285,7 @@ void AddStep(Page& page, const ReportPart& step, int number) {
   page.Heading(3, fmt::format("{}. {}", number, step.name));
   if (!step.formula.empty()) page.Code(step.formula);
   page.Paragraph(step.text);
-  // The page has name and formula already.
+  // The page already shows name and formula.
   ReportPart untitled = step;
   untitled.name.clear();
   untitled.formula.clear();

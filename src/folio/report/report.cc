@@ -141,7 +141,7 @@ std::string CellText(const Matrix& values, int64_t row, int64_t column) {
   if (std::isnan(value)) return values.masks ? "" : "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   if (values.scientific) return fmt::format("{:.{}e}", value, values.digits);
-  constexpr double kLongNumber = 1e7;  // is written with an exponent
+  constexpr double kLongNumber = 1e7;  // larger ones are written with an exponent
   const double size = std::abs(value);
   if (size >= kLongNumber) return fmt::format("{:.{}e}", value, std::min(values.digits, 4));
   if (size != 0 && size < 0.5 * std::pow(10.0, -values.digits)) return fmt::format("{:.0e}", value);

@@ -1,5 +1,4 @@
-// The renderers on walks made for the purpose: what they print is what a person, a program or a
-// browser gets.
+// The renderers on walks made for these tests: output for people, programs and browsers.
 #include "folio/report/report.h"
 
 #include <fmt/format.h>

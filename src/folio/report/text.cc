@@ -15,13 +15,13 @@ namespace folio {
 namespace {
 
 constexpr int64_t kIndent = 3;
-constexpr int64_t kWidestLabel = 18;        // of a row
-constexpr int64_t kWidestColumnLabel = 12;  // of a column
+constexpr int64_t kWidestLabel = 18;        // columns
+constexpr int64_t kWidestColumnLabel = 12;  // columns
 constexpr int64_t kLongestBar = 40;
 constexpr int64_t kAnyWidth = 1 << 30;
-constexpr int64_t kNarrowest = 40;  // columns; narrower terminals get lines that they break
+constexpr int64_t kNarrowest = 40;  // columns; narrower terminals break the lines themselves
 
-// The largest size of a number that is finite; 0 if there is none.
+// The largest magnitude of a finite number; 0 if there is none.
 double LargestSize(const Matrix& values) {
   double largest = 0;
   for (const double value : values.values) {
@@ -38,8 +38,7 @@ class TextRenderer {
         rows_(std::max(3, rows)) {}
 
   std::string Render(const Report& report) {
-    // The prose of a walk loses nothing in ASCII; the tokens of a view do, and stay as they are in
-    // pipes.
+    // A walk's prose is complete in ASCII too; the tokens of a view are not, and stay so in pipes.
     utf8_ = report.topic.empty() ? !AsciiOnly(terminal_) : terminal_.utf8;
     if (!report.intro.empty()) {
       Line(Bold(Prose(report.title)));
@@ -64,7 +63,7 @@ class TextRenderer {
   std::string Bold(std::string_view text) const { return Styled(terminal_, Style::kBold, text); }
   std::string Dim(std::string_view text) const { return Styled(terminal_, Style::kDim, text); }
 
-  // Without the spaces at the end.
+  // Appends a line without trailing spaces.
   void Line(std::string line) {
     line.erase(line.find_last_not_of(' ') + 1);
     text_ += line + "\n";
@@ -95,12 +94,12 @@ class TextRenderer {
     text_ +=
         FactLines(part.facts, fact_columns_, [this](const Value& value) { return Written(value); });
     ShowRows(part.table);
-    // A heading alone is one of a figure.
+    // A heading without other members belongs to a figure.
     if (!part.heading.empty() && !text_.empty())
       text_ = Bold(Spelled(terminal_, part.heading)) + "\n" + text_;
   }
 
-  // Of a list as much as has room.
+  // As many items of a list as fit.
   std::string Written(const Value& value, int64_t room = kAnyWidth) const {
     std::string text = Spelled(terminal_, value.text);
     for (const Value& one : value.list) {
@@ -117,7 +116,7 @@ class TextRenderer {
     if (table.rows.empty()) return;
     int64_t room = kAnyWidth;
     if (terminal_.is_terminal) {
-      // What the columns without a list leave.
+      // The room that the other columns leave for lists.
       TextTable others = AsTextTable(table, [&](const Value& value) { return Written(value, 0); });
       const std::string text = RenderTable(others);
       room = terminal_.width - DisplayWidth(text.substr(0, text.find('\n')));
@@ -154,7 +153,7 @@ class TextRenderer {
     return CellText(values, row, column);
   }
 
-  // Labels of the rows (or columns), as wide as they may be.
+  // Labels of the rows (or columns), cut to `widest`.
   std::vector<std::string> Labels(const std::vector<std::string>& labels, int64_t widest) const {
     std::vector<std::string> shown;
     for (const std::string& label : labels) {
@@ -198,7 +197,7 @@ class TextRenderer {
         cell = std::max(cell, DisplayWidth(NumberText(values, row, c)));
       }
     }
-    // Where all fit with less space between them, they get less.
+    // If all columns fit with less space between them, they get less.
     const bool tight = values.columns() * (cell + 2) > width_ - kIndent - left &&
                        values.columns() * (cell + 1) <= width_ - kIndent - left;
     const std::string_view space = tight ? "" : " ";
@@ -233,12 +232,12 @@ class TextRenderer {
 
   std::string Gap() const { return utf8_ ? "…" : "..."; }
 
-  // A cell of a column behind a space; the column of the gap is narrow.
+  // A cell with a space before it; the column of the gap is narrow.
   static std::string Padded(std::string_view cell, int64_t column, int64_t width) {
     return " " + PadLeft(cell, column < 0 ? 3 : width);
   }
 
-  // "query \ key"; without the columns' part where that would widen the labels by much.
+  // "query \ key"; without the columns' part if that would widen the labels by much.
   std::string Corner(const Matrix& values, int64_t labels) const {
     constexpr int64_t kMore = 6;
     if (values.rows() == 1 && values.row_labels.empty()) return "";
@@ -248,7 +247,7 @@ class TextRenderer {
     return TerminalLabel(corner, kWidestLabel, utf8_);
   }
 
-  // One number a line, with a bar where none is negative.
+  // One number a line, with a bar if none is negative.
   void ShowBars(const Matrix& values) {
     const bool row = values.rows() == 1;
     const int64_t count = row ? values.columns() : values.rows();

@@ -70,7 +70,7 @@ void UnpackQ51(const std::byte* block, size_t, BlockPart& out) {
   AddFifthBits(block + 4, out);
 }
 
-// What the sixteen codes stand for.
+// The values of the sixteen codes.
 constexpr std::array<int8_t, 16> kUneven = {-127, -104, -83, -65, -49, -35, -22, -10,
                                             1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -81,10 +81,10 @@ void UnpackIq4Nl(const std::byte* block, size_t, BlockPart& out) {
 }
 
 // ---- Blocks of 256 -----------------------------------------------------------------------------
-// The integers of parts that lie in the same bytes are found by shifts: two bits of each byte are
-// of parts 0 to 3 or, 32 bytes on, 4 to 7; halves of bytes of two parts next to each other.
+// The integers of parts that share bytes are extracted by shifts: two bits of each byte belong to
+// parts 0 to 3 or, 32 bytes later, 4 to 7; half a byte each to two neighbouring parts.
 
-// 16 bytes of scale and minimum, of four bits each, for 16 numbers; 64 of integers of two bits.
+// 16 bytes with scale and minimum of four bits each for 16 numbers; 64 bytes of two-bit integers.
 void UnpackQ2K(const std::byte* block, size_t part, BlockPart& out) {
   const std::byte* integers = block + 16 + part / 4 * kPart;
   for (size_t i = 0; i < kPart; ++i) {
@@ -97,9 +97,9 @@ void UnpackQ2K(const std::byte* block, size_t part, BlockPart& out) {
   }
 }
 
-// 32 bytes of third bits, of which each has one of every part: where it is not set, 4 is
-// subtracted; 64 of integers of two bits; 12 of scales plus 32, of six bits: four of scales 0 to 7
-// and, in the upper halves, 8 to 15, and then two of each.
+// 32 bytes of third bits, one for each part in every byte: where the bit is 0, 4 is subtracted; 64
+// bytes of two-bit integers; 12 bytes of six-bit scales plus 32: the lower four bits of scales 0 to
+// 7 and, in the upper halves, 8 to 15, then two upper bits of each.
 void UnpackQ3K(const std::byte* block, size_t part, BlockPart& out) {
   const std::byte* integers = block + 32 + part / 4 * kPart;
   for (size_t i = 0; i < kPart; ++i) {
@@ -115,9 +115,9 @@ void UnpackQ3K(const std::byte* block, size_t part, BlockPart& out) {
   }
 }
 
-// Scale and minimum of part 0 to 7, six bits each, in 12 bytes: of parts 0 to 3 the lower six bits
-// of bytes 0 to 3 and 4 to 7, whose upper two are the upper ones of parts 4 to 7; the lower four
-// are both in bytes 8 to 11.
+// Scale and minimum of parts 0 to 7, six bits each, in 12 bytes: parts 0 to 3 have the lower six
+// bits of bytes 0 to 3 and 4 to 7, whose upper two bits are the upper ones of parts 4 to 7; the
+// lower four bits of these are both in bytes 8 to 11.
 void SetSixBitScales(const std::byte* block, size_t part, BlockPart& out) {
   const std::byte* bytes = block + 4;
   int scale = ByteAt(bytes + part % 4), least = ByteAt(bytes + part % 4 + 4);
@@ -143,7 +143,7 @@ void UnpackQ4K(const std::byte* block, size_t part, BlockPart& out) {
   UnpackNibblePart(block + 16, part, out);
 }
 
-// Before the halves of bytes lie 32 bytes of fifth bits, of which each has one of every part.
+// 32 bytes of fifth bits, one for each part in every byte, come before the four-bit integers.
 void UnpackQ5K(const std::byte* block, size_t part, BlockPart& out) {
   SetSixBitScales(block, part, out);
   UnpackNibblePart(block + 48, part, out);

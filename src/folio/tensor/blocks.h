@@ -1,6 +1,6 @@
 #pragma once
 
-// The blocks in which ggml's quantised types store the numbers of a row: what lies where in them.
+// The layout of the blocks in which ggml's quantised types store the numbers of a row.
 // https://github.com/ggml-org/llama.cpp/wiki/Tensor-Encoding-Schemes
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace folio {
 
-// 32 consecutive numbers of a block. Number i is scale[i / 16] * q[i], or of a type that has
-// minima that + least[i / 16], each operation rounded to float32.
+// 32 consecutive numbers of a block. Number i is scale[i / 16] * q[i], plus least[i / 16] for types
+// with minima, each operation rounded to float32.
 struct BlockPart {
   static constexpr size_t kNumbers = 32;
 
@@ -18,12 +18,12 @@ struct BlockPart {
 };
 
 struct BlockLayout {
-  size_t scales;  // where the binary16 numbers of a block are, which follow each other
-  size_t count;   // of these
+  size_t scales;  // offset of the first binary16 number of a block; the others follow
+  size_t count;   // how many binary16 numbers
   bool minima;
   void (*unpack)(const std::byte* block, size_t part, BlockPart& out);
-  // Quantises a block. False if that cannot be done, with NaN for a scale then. Null where folio
-  // only reads.
+  // Quantises a block. Returns false, with NaN for a scale, if that is impossible. Null for types
+  // that folio only reads.
   bool (*encode)(const float* numbers, std::byte* block) = nullptr;
 };
 

@@ -24,7 +24,7 @@ struct DtypeInfo {
   size_t block;  // numbers
   size_t bytes;  // of a block
   std::string_view name, setting, torch;
-  int ggml;  // its number there, -1 for none
+  int ggml;  // its number in ggml, -1 for none
   const BlockLayout* layout = nullptr;
 };
 
@@ -106,7 +106,7 @@ std::optional<size_t> EncodeBlocks(std::span<const float> from, const DtypeInfo&
   return bad;
 }
 
-// Numbers of two bytes, whose bits `encode` makes and of which these mean infinity.
+// Numbers of two bytes: `encode` makes their bits, and `infinity` lists those of infinity.
 template <class Encode>
 std::optional<size_t> EncodeHalves(std::span<const float> from, uint16_t infinity, std::byte* out,
                                    Encode encode) {

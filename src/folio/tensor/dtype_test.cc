@@ -27,8 +27,8 @@ BF16 Pattern(uint32_t bits) {
   return {static_cast<uint16_t>(bits)};
 }
 
-// The value of a pattern that is no NaN, worked out from sign, exponent and fraction; of infinity,
-// where its exponent would continue the numbers, which is what rounding to it must see.
+// The value of a pattern that is no NaN, computed from sign, exponent and fraction; for infinity
+// the value that would continue the numbers, to which rounding compares.
 double Value(uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 7 & 0xFF), fraction = static_cast<int>(bits & 0x7F);
   const double size = exponent == 0 ? std::ldexp(fraction, -126 - 7)
@@ -51,8 +51,8 @@ TEST(BF16, AllPatternsWidenToTheirValueAndComeBack) {
   }
 }
 
-// Between each number and the next away from zero, subnormal, normal and largest ones: what is
-// nearer wins, and in the middle the even one.
+// Between each number and the next away from zero, subnormal, normal and largest ones: the nearer
+// is chosen, and in the middle the even one.
 TEST(BF16, RoundsToTheNearestAndOfTwoToTheEvenOne) {
   for (uint32_t bits = 0; bits < kPatterns; ++bits) {
     if ((bits & 0x7FFF) >= kInfinityBits) continue;
@@ -76,7 +76,7 @@ TEST(BF16, KnownValues) {
   EXPECT_EQ(ToFloat(ToBF16(2 - 0x1p-8F)), 2.0F) << "into the next binade";
 }
 
-// Payloads that live in the lower half only would round to infinity, full ones to zero.
+// Payloads in the lower half alone would round to infinity, full ones to zero.
 TEST(BF16, KeepsEveryNaN) {
   for (const uint32_t sign : {0U, 0x8000'0000U}) {
     for (uint32_t bit = 0; bit < 23; ++bit) {
@@ -91,7 +91,7 @@ TEST(BF16, KeepsEveryNaN) {
 
 template <class In, class Out>
 std::vector<Out> Decoded(const std::vector<In>& values, Dtype from) {
-  // One byte off, so that any load which assumes alignment is caught by the sanitizer.
+  // One byte off, so that the sanitizer catches any load which assumes alignment.
   std::vector<std::byte> memory(1);
   for (const std::byte byte : std::as_bytes(std::span(values))) memory.push_back(byte);
   std::vector<Out> out(values.size());
@@ -190,8 +190,8 @@ uint16_t Half(float x) {
   return bits;
 }
 
-// Every binary16 number comes back, and what lies between two goes to the nearer, in the middle to
-// the even one.
+// Every binary16 number comes back; numbers between two go to the nearer, in the middle to the even
+// one.
 TEST(Convert, EncodesTheNearestF16) {
   for (uint32_t i = 0; i < 0x7c00; ++i) {
     const double here = HalfValue(i);
@@ -210,7 +210,7 @@ TEST(Convert, EncodesTheNearestF16) {
   EXPECT_TRUE(std::isnan(HalfValue(Half(std::numeric_limits<float>::quiet_NaN()))));
 }
 
-// One byte off, so that any store which assumes alignment is caught by the sanitizer.
+// One byte off, so that the sanitizer catches any store which assumes alignment.
 std::vector<uint8_t> Encoded(const std::vector<float>& from, Dtype to,
                              std::optional<size_t> bad = std::nullopt) {
   const size_t bytes = DtypeBytes(to, std::ssize(from));
@@ -291,7 +291,7 @@ TEST(Encode, WhatIsTooLargeIsFound) {
   EXPECT_EQ(Hex(Encoded({NAN}, Dtype::kF32)), "0000c07f");
 }
 
-// Bytes that the Python package gguf 0.19 makes of these numbers (quants.quantize).
+// Bytes that the Python package gguf 0.19 produces for these numbers (quants.quantize).
 TEST(Encode, BlocksAreThoseOfGgml) {
   const std::vector<float> block = {0x1.4e605ap-2f,  0.0f,
                                     0x1.15640ap-5f,  0x1.fbc73ep-3f,

@@ -19,7 +19,12 @@ inline float HalfToFloat(uint16_t bits) {
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-// The nearest binary16, of two that are equally near the even one.
+// A binary16 number as it lies in a weight.
+struct F16 {
+  uint16_t bits = 0;
+};
+
+// The nearest binary16, ties to even.
 inline uint16_t FloatToHalf(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
@@ -33,7 +38,7 @@ inline uint16_t FloatToHalf(float value) {
   } else if (magnitude >= kNormal) {
     half = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13;
   } else {
-    // The sum is rounded to multiples of 2^-24, as binary16 has them here.
+    // The sum is rounded to multiples of 2^-24, like subnormal binary16 numbers.
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     half = std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0.5f);
   }

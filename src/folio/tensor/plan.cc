@@ -81,10 +81,10 @@ size_t MemoryPlan::peak_bytes() const {
 
 Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
   if (bytes_ == 0) return;
-  // Asked for more than there is, the system may say yes and end the process when it is touched.
+  // The system may grant more than there is and end the process when the memory is touched.
   const uint64_t there = ThisMachinesMemory().total;
-  // Rows that lie far apart, as columns of a matrix do, share an entry of the address cache where
-  // pages are large; and what nobody touches, such as the end of a KV cache, costs nothing.
+  // Rows far apart, as in columns of a matrix, share an entry of the address cache in large pages;
+  // and untouched memory, such as the end of a KV cache, costs nothing.
   const bool large = bytes_ >= 4 * kLargePageBytes;
   if ((there == 0 || bytes_ <= there) && large) {
     memory_ = {MapZeros(bytes_), FreeArena{bytes_}};

@@ -11,8 +11,8 @@
 namespace folio {
 
 // Every buffer of a computation, known before it starts. A buffer lives over an inclusive range of
-// ticks (the order of operations, counted by whoever plans); buffers whose lives do not meet may
-// share memory.
+// ticks (the planner numbers operations in order); buffers whose lives do not overlap may share
+// memory.
 class MemoryPlan {
  public:
   struct Buffer {
@@ -29,11 +29,11 @@ class MemoryPlan {
   static constexpr size_t kAlignment = 64;
   static constexpr int64_t kAlways = INT64_MAX;  // as last_tick: lives to the end
 
-  // Throws a kResource Error where the size, or that of all buffers together, nears 63 bits.
+  // Throws a kResource Error if the size, or that of all buffers together, nears 63 bits.
   Id Add(std::string name, Dtype dtype, Shape shape, int64_t first_tick = 0,
          int64_t last_tick = kAlways);
 
-  // Replaces the range of ticks that Add was given.
+  // Replaces the range of ticks passed to Add.
   void SetLife(Id id, int64_t first_tick, int64_t last_tick);
 
   // Gives each buffer its offset: largest first, each at the lowest place free over its life.
@@ -42,11 +42,11 @@ class MemoryPlan {
   std::span<const Buffer> buffers() const { return buffers_; }
   const Buffer& operator[](Id id) const { return buffers_[static_cast<size_t>(id)]; }
   size_t arena_bytes() const { return arena_bytes_; }  // after Place
-  size_t peak_bytes() const;  // the most that is alive at one tick: a lower bound of the arena
+  size_t peak_bytes() const;  // the most bytes alive at one tick: a lower bound of the arena
 
  private:
   std::vector<Buffer> buffers_;
-  size_t total_bytes_ = 0;  // of all buffers, a bound of every sum of offsets and sizes
+  size_t total_bytes_ = 0;  // sum of all buffers: an upper bound of every offset and size
   size_t arena_bytes_ = 0;
 };
 
@@ -55,8 +55,8 @@ struct FreeArena {
   void operator()(std::byte* p) const;
 };
 
-// Memory for a placed plan, allocated once, zero at first. Throws a kResource Error that says how
-// many bytes were wanted if the system refuses.
+// Memory for a placed plan, allocated once and zeroed. Throws a kResource Error with the number of
+// bytes if the system refuses.
 class Arena {
  public:
   Arena() = default;

@@ -94,7 +94,8 @@ TEST(MemoryPlan, IsDeterministicAndMayBePlacedAgain) {
   EXPECT_EQ(a.arena_bytes(), b.arena_bytes());
 }
 
-// Lives are inclusive: a buffer read by the operation that writes another cannot lend it its place.
+// Lives are inclusive: a buffer that an operation reads cannot share memory with one that it
+// writes.
 TEST(MemoryPlan, MemoryIsSharedOnlyAfterTheLastTick) {
   MemoryPlan plan;
   const auto a = plan.Add("a", Dtype::kF32, {100}, 0, 1);

@@ -15,8 +15,8 @@
 namespace folio {
 namespace {
 
-// Bytes come out equal only where sums are made one number after the other, and where each
-// operation rounds as it is written here.
+// Bytes are equal to ggml's only if sums run over the numbers in order, and if each operation
+// rounds as written here.
 
 constexpr size_t kShort = 32, kLong = 256;
 
@@ -50,13 +50,13 @@ bool StoreScales(std::span<const float> numbers, std::initializer_list<float> sc
 
 // ---- Blocks of 32 ------------------------------------------------------------------------------
 
-// Numbers are multiplied with InverseOf(scale) before they are rounded: 0 where they all vanish.
+// Numbers are multiplied by InverseOf(scale) before rounding; it is 0 if all of them vanish.
 float InverseOf(float scale) {
   const float inverse = 1.0f / scale;
   return std::isfinite(inverse) ? inverse : 0.0f;
 }
 
-// The first of the numbers of largest magnitude.
+// The first number of largest magnitude.
 float Largest(std::span<const float> numbers) {
   float largest = 0;
   for (const float x : numbers) {
@@ -77,8 +77,8 @@ Extremes ExtremesOf(std::span<const float> numbers) {
   return found;
 }
 
-// Integers of four bits, the first half of them in the lower halves of bytes; fifth bits apart, in
-// the order of the numbers.
+// Packs four-bit integers, the first half of them in the lower halves of bytes; fifth bits
+// separately, in the order of the numbers.
 void PackHalves(const std::array<unsigned, kShort>& q, std::byte* pairs, std::byte* fifths) {
   for (size_t i = 0; i < kShort / 2; ++i) {
     pairs[i] = static_cast<std::byte>((q[i] & 15) | (q[i + kShort / 2] & 15) << 4);
@@ -89,8 +89,8 @@ void PackHalves(const std::array<unsigned, kShort>& q, std::byte* pairs, std::by
   std::memcpy(fifths, &bits, sizeof bits);
 }
 
-// Numbers around zero: the largest by magnitude becomes 0, and what would be its opposite 2 `half`,
-// of which integers of that many steps have one less.
+// Numbers around zero: the largest by magnitude becomes 0, its opposite would be 2 `half`, which is
+// clipped to the last step.
 bool EncodeSigned(const float* numbers, unsigned half, std::byte* block, size_t fifths) {
   const std::span<const float> all(numbers, kShort);
   const float scale = Largest(all) / -static_cast<float>(half);
@@ -105,7 +105,7 @@ bool EncodeSigned(const float* numbers, unsigned half, std::byte* block, size_t 
   return true;
 }
 
-// Numbers from the least, 0, to the largest, `steps`.
+// Numbers from the smallest, 0, to the largest, `steps`.
 bool EncodeFromLeast(const float* numbers, unsigned steps, std::byte* block, size_t fifths) {
   const std::span<const float> all(numbers, kShort);
   const auto [least, most] = ExtremesOf(all);
@@ -124,9 +124,9 @@ bool EncodeFromLeast(const float* numbers, unsigned steps, std::byte* block, siz
 
 // ---- Blocks of 256 -----------------------------------------------------------------------------
 
-// The nearest integer, of two the even one. REQUIRES: |x| < 2^22.
+// The nearest integer, ties to even. REQUIRES: |x| < 2^22.
 int Nearest(float x) {
-  constexpr float kOnes = 0x1.8p23f;  // the last bit of a sum with it is worth 1
+  constexpr float kOnes = 0x1.8p23f;  // the last bit of a sum with it stands for 1
   return static_cast<int>(std::bit_cast<uint32_t>(x + kOnes) & 0x7fffffu) - 0x400000;
 }
 
@@ -137,10 +137,10 @@ int NearestOf(float x, int least, int most) {
 // Below this all numbers of a part count as zero.
 constexpr float kNothing = 1e-15f;
 
-// Finds a scale for which integers of [-half, half) times it are near the numbers, the squares of
-// their errors weighted by x^2. Of the scales that bring the number of largest magnitude to -half,
-// and to a tenth up to nine tenths more or less, each gives integers, for which the best scale is a
-// quotient of sums; what is left of the error is least where that times its numerator is largest.
+// Finds a scale for which integers of [-half, half) times it are near the numbers, with squared
+// errors weighted by x^2. Each of the scales that map the number of largest magnitude to -half, and
+// up to nine tenths more or less, gives integers; their best scale is a quotient of sums, and the
+// remaining error is smallest where that scale times its numerator is largest.
 float FitScale(std::span<const float> numbers, int half, uint8_t* q) {
   const float largest = Largest(numbers);
   if (std::abs(largest) < kNothing) {
@@ -182,15 +182,15 @@ struct LineSearch {
   int tenths;
 };
 
-// A scale and a minimum, at most 0, for which scale * q + minimum is near the numbers.
+// A scale and a minimum, at most 0, such that scale * q + minimum is near the numbers.
 struct Line {
   float scale, minimum;
 };
 
-// Weights are the root of the mean square of the part plus the number's own magnitude. For each of
-// the scales that are tried, from the best minimum so far, the integers follow, and for these the
-// line of least squares; where its minimum would be above 0 the line goes through 0. The line of
-// the least error is taken.
+// Weights are the root of the mean square of the part plus the number's own magnitude. Each scale
+// that is tried, with the best minimum so far, gives integers, and these give the line of least
+// squares; if its minimum would be above 0, the line goes through 0. Returns the line with the
+// smallest error.
 Line FitLine(std::span<const float, kShort> numbers, const LineSearch& search, uint8_t* q) {
   std::array<float, kShort> weights;
   float squares = 0;
@@ -262,7 +262,7 @@ bool EncodeLines(const float* numbers, const LineSearch& search, std::byte* bloc
   const size_t bytes = kBits + (fifths ? kShort : 0) + kLong / 2;
   std::array<uint8_t, kLong> q;
   std::array<Line, kParts> lines;
-  Line largest{0, 0};  // of each the largest, of minima by magnitude
+  Line largest{0, 0};  // the largest of each, for minima by magnitude
   for (size_t part = 0; part < kParts; ++part) {
     Line& line = lines[part];
     line = FitLine(all.subspan(part * kShort).first<kShort>(), search, q.data() + part * kShort);
@@ -350,7 +350,7 @@ bool EncodeQ6K(const float* numbers, std::byte* block) {
   for (size_t part = 0; part < kHalves; ++part) {
     scales[part] = FitScale(all.subspan(part * kHalves, kHalves), kHalf, q.data() + part * kHalves);
   }
-  // The one of largest magnitude becomes -128.
+  // The number of largest magnitude becomes -128.
   const float largest = Largest(scales);
   const bool nothing = std::abs(largest) < kNothing;
   const float inverse = nothing ? 0.0f : -128.0f / largest, scale = nothing ? 0.0f : 1 / inverse;

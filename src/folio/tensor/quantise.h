@@ -4,9 +4,9 @@
 
 namespace folio {
 
-// Each quantises a block of numbers as ggml's reference (quantize_row_..._ref) does it, byte for
-// byte. False where a number of it is not finite or a scale or minimum is beyond binary16, with NaN
-// for the first of these, and zeros.
+// Each quantises a block of numbers as ggml's reference (quantize_row_..._ref) does, byte for byte.
+// Returns false if a number is not finite or a scale or minimum is beyond binary16, and then writes
+// NaN for the first of these, and zeros.
 bool EncodeQ80(const float* numbers, std::byte* block);
 bool EncodeQ40(const float* numbers, std::byte* block);
 bool EncodeQ41(const float* numbers, std::byte* block);

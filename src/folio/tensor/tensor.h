@@ -34,8 +34,8 @@ class Shape {
   int rank_ = 0;
 };
 
-// A view of a dense row-major array that someone else owns; copying it copies the view. An empty
-// Tensor (no data) stands for an operand that is absent.
+// A non-owning view of a dense row-major array; copying it copies the view. An empty Tensor (no
+// data) stands for an absent operand.
 class Tensor {
  public:
   Tensor() = default;
@@ -59,9 +59,9 @@ class Tensor {
     return reinterpret_cast<T*>(data_);
   }
 
-  // The same elements under another shape. REQUIRES: it has as many.
+  // The same elements with another shape. REQUIRES: an equal count.
   Tensor Reshape(Shape shape) const;
-  // Rows [begin, end) of the outermost dimension. REQUIRES: they are there, whole blocks.
+  // Rows [begin, end) of the outermost dimension. REQUIRES: they exist, whole blocks.
   Tensor Slice(int64_t begin, int64_t end) const;
 
  private:
@@ -70,8 +70,8 @@ class Tensor {
   Shape shape_;
 };
 
-// B sequences of T rows of C elements, each row contiguous, rows and sequences any distance apart:
-// the q, k and v parts of one fused array, or a cache with room for more rows.
+// B sequences of T rows of C elements; rows are contiguous, with any distance between rows and
+// between sequences: q, k and v inside of one fused array, or a cache with room for more rows.
 struct SequenceView {
   std::byte* data = nullptr;
   Dtype dtype = Dtype::kF32;

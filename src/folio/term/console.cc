@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
@@ -60,8 +61,8 @@ Terminal DescribeStream(int fd, ColorMode mode) {
                           [](const char* name) { return std::getenv(name); });
 }
 
-// A file opened later must not become stdin, stdout or stderr: the place of a closed stream is
-// taken by /dev/null, opened so that using stdin or stdout still fails.
+// Prevents files opened later from becoming stdin, stdout or stderr: /dev/null takes the place of a
+// closed stream, opened so that using stdin or stdout still fails.
 void OccupyClosedStreams() {
   for (const auto& [fd, flags] :
        {std::pair{STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}}) {
@@ -114,8 +115,8 @@ std::string JoinParts(std::span<const std::string> parts) {
   return line;
 }
 
-// Returns how many of the parts, from the first on, lie beside each other in fewer than `width`
-// columns: a terminal may break the line after its last one.
+// Returns how many parts, from the first on, fit side by side in fewer than `width` columns: a
+// terminal may break the line after its last one.
 size_t PartsThatFit(std::vector<std::string> parts, std::span<const std::string> more, int width) {
   parts.insert(parts.end(), more.begin(), more.end());
   size_t count = parts.size();
@@ -127,7 +128,7 @@ Json NumberOrText(const std::string& text) {
   try {
     if (Json number = ParseJson(text, "a field"); number.is_number()) return number;
   } catch (const Error&) {
-    // It is no JSON, so it is a text.
+    // It is not JSON, so it is text.
   }
   return text;
 }
@@ -207,8 +208,7 @@ void Console::WriteResult(std::string_view text) {
     DrawStatus();
   }
   if (problem == EPIPE) throw OutputClosed();
-  // A terminal that was closed is no failure: SIGHUP says whether to stop, and nobody misses the
-  // text.
+  // A closed terminal is no failure: SIGHUP says whether to stop, and nobody reads the text.
   const bool gone = problem == EIO && out_.is_terminal;
   if (problem != 0 && !gone) {
     throw RuntimeError("cannot write to standard output", std::strerror(problem),
@@ -269,7 +269,7 @@ ProgressMode ChooseProgressMode(const std::string& name, const Console& console)
 }
 
 std::string RenderProgressBar(const ProgressState& state, int width, bool utf8) {
-  constexpr size_t kKept = 2;  // fields that come before the bar and the numbers of steps
+  constexpr size_t kKept = 2;  // the fields before the bar and the numbers of steps
   std::vector<std::string> begin, fields;
   if (state.total > 0) {
     begin.push_back(fmt::format("{:3.0f}%", std::floor(100 * Fraction(state))));
@@ -310,7 +310,7 @@ std::string RenderProgressJson(const ProgressState& state) {
 Progress::Progress(Console& console, ProgressMode mode, Clock clock)
     : console_(console),
       mode_(mode == ProgressMode::kAuto ? ChooseProgressMode("auto", console) : mode),
-      clock_(std::move(clock)),
+      clock_(clock ? std::move(clock) : SteadySeconds),
       last_(clock_() - (mode_ == ProgressMode::kBar ? 10 * kBarSeconds : 0)) {}
 
 bool Progress::Due(bool milestone) const {

@@ -62,7 +62,7 @@ TEST(Terminal, PlainTextStaysWithoutEscapes) {
   EXPECT_EQ(Styled(Terminal{.color = true}, Style::kError, "x"), "\x1b[1;31mx\x1b[0m");
 }
 
-// A terminal in the place of stderr, whose width can be set.
+// A terminal as stderr, whose width can be set.
 class StatusLine : public testing::Test {
  protected:
   void SetUp() override {
@@ -94,7 +94,7 @@ class StatusLine : public testing::Test {
   }
   // Returns what was written since the last call.
   std::string Written() const {
-    constexpr int kQuiet = 100;  // milliseconds after which nothing more comes
+    constexpr int kQuiet = 100;  // milliseconds without output that count as its end
     std::string text;
     for (pollfd waiting{master_, POLLIN, 0}; poll(&waiting, 1, kQuiet) > 0;) {
       char some[4096];
@@ -114,7 +114,7 @@ TEST_F(StatusLine, IsTakenAwayWholeWhereTheTerminalBecameNarrower) {
   EXPECT_EQ(console.MeasureWidth(), 80);
   console.SetStatus(std::string(70, 'x'));
   EXPECT_EQ(Written(), std::string(70, 'x'));
-  SetWidth(30);  // it lies in three rows now
+  SetWidth(30);  // it takes three rows now
   EXPECT_EQ(console.MeasureWidth(), 30);
   console.SetStatus("short");
   EXPECT_EQ(Written(), "\r\x1b[2A\x1b[Jshort");

@@ -13,13 +13,13 @@ static_assert(std::atomic<int>::is_always_lock_free);  // safe in a signal handl
 std::atomic<int> g_stop = 0;
 std::atomic<int> g_checkpoint = 0;
 std::atomic<int> g_reload = 0;
-int g_terminal = -1;  // a standard stream that is one
+int g_terminal = -1;  // a standard stream that is a terminal
 
 extern "C" void OnStop(int signal) {
   int none = 0;
   if (g_stop.compare_exchange_strong(none, signal)) return;
-  // A terminal that closes sends its signal twice: by the shell, and by the kernel when the shell
-  // is gone. The kernel sends SIGXCPU every second until the hard limit.
+  // A closing terminal sends its signal twice: from the shell, and from the kernel when the shell
+  // has ended. The kernel sends SIGXCPU every second until the hard limit.
   if (signal != SIGHUP && signal != SIGXCPU) _exit(SignalExitStatus(signal));
 }
 

@@ -32,7 +32,7 @@ namespace {
 
 constexpr size_t kHold = size_t{1} << 18;
 
-// A signal that comes between a look at StopRequested and the wait is seen after this long.
+// A signal that arrives between checking StopRequested and the wait is seen after this time.
 constexpr int kWaitMilliseconds = 1000;
 
 void WaitForBytes(int fd) {
@@ -40,7 +40,7 @@ void WaitForBytes(int fd) {
     ThrowIfStopRequested();
     pollfd waiting = {fd, POLLIN, 0};
     const int ready = poll(&waiting, 1, kWaitMilliseconds);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // what is wrong, read() tells
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // read() reports errors
   }
 }
 
@@ -65,7 +65,7 @@ std::string_view BytesOf(const auto& numbers) {
 }
 
 constexpr size_t kPiece = size_t{1} << 18;
-constexpr size_t kLongestNumber = 100;  // with zeros in front
+constexpr size_t kLongestNumber = 100;  // including leading zeros
 constexpr int64_t kLargestId = std::numeric_limits<int32_t>::max();
 constexpr char kHowIdsLook[] = "expected ids separated by spaces or commas, or {\"ids\":[1,2]}";
 
@@ -73,7 +73,7 @@ bool IsSeparator(char c) {
   return c == ' ' || c == ',' || (c >= '\t' && c <= '\r');
 }
 
-// The text from `at` to the next separator, cut where it gets too long to be shown.
+// The text from `at` to the next separator, shortened for display.
 std::string Shown(std::string_view text) {
   constexpr size_t kLongest = 24;
   const bool cut = text.size() > kLongest;
@@ -87,8 +87,7 @@ std::string Shown(std::string_view text) {
                    kHowIdsLook);
 }
 
-// Numbers between separators; `held` was read already. A number that may go on in the next piece is
-// held back.
+// Numbers between separators; `held` was read already. A number that may continue is held back.
 void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
   TextPosition position;
   std::vector<int32_t> ids;
@@ -117,7 +116,7 @@ void ReadNumbers(ByteInput& input, std::string held, const OnIds& on_ids) {
   }
 }
 
-// Takes the numbers of the array that is the whole value or its member "ids".
+// Reads the numbers of an array that is the whole value or its member "ids".
 void ReadJsonIds(std::string_view text, const std::string& name, const OnIds& on_ids) {
   const auto refuse = [&](const std::string& cause) {
     throw InputError(fmt::format("{}: not a list of token ids", name), cause, kHowIdsLook);
@@ -182,13 +181,13 @@ void ReadRaw(ByteInput& input, const OnIds& on_ids) {
 constexpr size_t kChunk = kHeldBack;
 constexpr size_t kPipePiece = size_t{1} << 16;
 constexpr size_t kWindow = size_t{1} << 22;
-// Texts this long are worth all threads each; shorter ones share them.
+// Texts from this length on use all threads each; shorter ones share them.
 constexpr size_t kLongText = size_t{1} << 21;
 
-// The place in (begin, text.size()) nearest to the end, as far as it is worth looking, where the
-// text that goes on can be cut; or `begin`.
+// The last place in (begin, text.size()), within a limited search, where the continuing text can be
+// cut; or `begin`.
 size_t LateCut(const Tokenizer& tokenizer, std::string_view text, size_t begin) {
-  constexpr size_t kLongestChar = 4;  // the character behind the cut must be whole to be judged
+  constexpr size_t kLongestChar = 4;  // the character behind the cut must be complete
   for (size_t back = size_t{1} << 12;; back *= 16) {
     const bool all = text.size() - begin <= back;
     const size_t from = all ? begin + 1 : text.size() - back;
@@ -199,7 +198,7 @@ size_t LateCut(const Tokenizer& tokenizer, std::string_view text, size_t begin) 
   }
 }
 
-// Encodes the texts, of which each but the last has its special token behind it.
+// Encodes the texts, each of which but the last is followed by its special token.
 void EncodeBetweenSpecials(const Tokenizer& tokenizer, std::span<const std::string_view> texts,
                            std::span<const int32_t> specials, std::string_view where,
                            std::vector<int32_t>& ids) {
@@ -271,7 +270,7 @@ struct Line {
   int64_t number = 0;
 };
 
-// Lines that one thread maps, and what came of them.
+// Lines that one thread maps, and their results.
 struct Task {
   size_t begin = 0;
   size_t end = 0;
@@ -617,7 +616,7 @@ void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule
     tokenizer.RequireKnown(ids, input.name());
     on_encoded(text, ids);
   };
-  // In a pipe that is read with care for special tokens the beginning is held back.
+  // From a pipe, the beginning is held back if special tokens are disallowed.
   const bool careful = rule.disallow_all && !specials.empty();
   std::string held;
   bool at_end = false;
@@ -625,7 +624,7 @@ void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule
     while (!at_end && held.size() < kChunk) at_end = input.Read(held, kChunk - held.size()) == 0;
     if (careful) CheckSpecials(specials, held, input.name());
   }
-  // Where a text can hold what has no token, the error tells where: the chunks do not know.
+  // If a text can contain something without a token, the error says where, unlike in chunks.
   const bool any_text = tokenizer.kind() != "char";
   if (at_end || (input.again() && any_text)) {
     if (!at_end && careful) {
@@ -664,7 +663,7 @@ std::string BytesJson(std::string_view bytes, JsonBytes how) {
 void MapLines(ByteInput& input, ByteOutput& out, const MapLine& map) {
   std::string held;
   int64_t number = 0;
-  size_t seen = 0;  // of held, without a line break
+  size_t seen = 0;  // bytes of held that are known to have no line break
   for (bool at_end = false; !at_end;) {
     at_end = input.Read(held, std::max(kLinesBytes, held.size())) == 0;
     const std::string_view text = held;

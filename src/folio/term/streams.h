@@ -19,36 +19,35 @@
 
 namespace folio {
 
-// A command reads its input from the beginning to the end: a file, a pipe, standard input or a
-// string. Not made for a second thread.
+// Input read from beginning to end: a file, a pipe, standard input or a string. Not thread-safe.
 class ByteInput {
  public:
   // `path` "-" is standard input. Throws a kInput Error if it cannot be read.
   explicit ByteInput(const std::string& path);
-  // The bytes of `text`, called `name` in messages.
+  // The bytes of `text`, which messages call `name`.
   static ByteInput FromText(std::string text, std::string name);
-  // Makes an input of the bytes that `read` gives, as of a pipe.
+  // An input of the bytes that `read` returns, like a pipe.
   static ByteInput FromReader(ReadBytes read, std::string name);
   ByteInput(ByteInput&&) = default;
 
   const std::string& name() const { return name_; }
-  // Returns whether the input is all there now and can be read again.
+  // Returns true if the whole input is available and can be read again.
   bool again() const { return again_; }
-  // Back to where reading began. REQUIRES: again().
+  // Goes back to the start of reading. REQUIRES: again().
   void Rewind();
 
-  // Appends up to `wanted` bytes to `out` and returns how many, 0 at the end only: of a pipe what
-  // is there now, after waiting for it. Throws Stopped (signals.h) if that was asked for, and a
-  // kInput Error.
+  // Appends up to `wanted` bytes to `out` and returns how many, 0 only at the end: for a pipe those
+  // that are available, after waiting for some. Throws Stopped (signals.h) on request, and a kInput
+  // Error.
   size_t Read(std::string& out, size_t wanted);
 
  private:
   ByteInput() = default;
-  // Returns how many bytes it is worth making room for.
+  // Returns a useful number of bytes to make room for.
   size_t PieceToRead() const;
 
   std::string name_;
-  internal::FileDescriptor file_{-1};  // none for a text
+  internal::FileDescriptor file_{-1};  // -1 for a text
   int fd_ = -1;
   bool again_ = true;
   long long begin_ = 0;  // offset in the file where reading began
@@ -57,31 +56,29 @@ class ByteInput {
   size_t at_ = 0;  // in text_
 };
 
-// The longest line that is read as a whole, but for documents that data is made from.
+// The longest line that is read as a whole, except in documents for data sets.
 inline constexpr int64_t kLongestLine = int64_t{1} << 27;
-// Throws a kInput Error where more of a line is there than anybody writes. `name` is the input's.
+// Throws a kInput Error if a line has more bytes than is plausible. `name` is the input's.
 void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest = kLongestLine);
 
-// Returns whether standard input is a pipe or a file that somebody put there, and no terminal or
-// nothing.
+// Returns true if standard input is a pipe or a file, not a terminal or nothing.
 bool InputIsPiped();
-// Returns whether somebody types standard input.
+// Returns true if standard input is a terminal.
 bool InputIsTerminal();
 
-// A command's result goes to standard output, or into a file that appears when it is whole.
-// Collects small pieces.
+// A command's output: standard output, or a file that appears when complete. Buffers small pieces.
 class ByteOutput {
  public:
   // `path` "" or "-" is standard output.
   ByteOutput(Console& console, const std::string& path);
   ~ByteOutput();
 
-  // Returns whether a person would see the bytes.
+  // Returns true if the bytes go to a terminal.
   bool to_terminal() const;
   void Write(std::string_view bytes);
-  // Sends out what was written, to a terminal in whole characters.
+  // Writes the buffered bytes, to a terminal in whole characters.
   void Flush();
-  // Flushes, and the file appears. Without it nothing of a file is left.
+  // Flushes and puts the file in place. Without it no file appears.
   void Finish();
 
  private:
@@ -92,7 +89,7 @@ class ByteOutput {
   std::string held_;
 };
 
-// The format of ids in a file.
+// The format of token ids in a file.
 enum class IdFormat {
   kText,  // numbers, separated by spaces, in one line
   kJson,  // {"ids":[1,2]}
@@ -100,18 +97,18 @@ enum class IdFormat {
   kU32,
 };
 
-// "text", "u16", "u32", or "bin": nanoGPT's files, u16 where all ids of the tokenizer fit and else
-// u32. Throws a kUsage Error for u16 where they do not.
+// "text", "u16", "u32", or "bin": nanoGPT's files, u16 if all ids of the tokenizer fit and else
+// u32. Throws a kUsage Error for u16 if they do not fit.
 IdFormat IdFormatNamed(const std::string& name, const Tokenizer& tokenizer);
 
-// Writes ids in one of the formats as they come. `out` must outlive it.
+// Writes ids in one of the formats, piece by piece. `out` must outlive it.
 class IdWriter {
  public:
-  // Throws a kUsage Error for raw numbers that a person would see.
+  // Throws a kUsage Error for binary formats on a terminal.
   IdWriter(ByteOutput& out, IdFormat format);
 
   void Write(std::span<const int32_t> ids);
-  // Once, at the end. Does not finish `out`.
+  // Call once, at the end. Does not finish `out`.
   void Finish();
 
  private:
@@ -122,13 +119,12 @@ class IdWriter {
 
 using OnIds = std::function<void(std::span<const int32_t> ids)>;
 
-// Hands on the ids of `input` in pieces. kText takes numbers between white space and commas, or a
-// JSON object with "ids", or a JSON array. Throws a kInput Error that names the place of what is no
-// id.
+// Passes the ids of `input` on in pieces. kText accepts numbers separated by white space and
+// commas, or a JSON object with "ids", or a JSON array. Throws a kInput Error that says where
+// something is no id.
 void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids);
 
-// Writes what ids stand for as it comes: its bytes, or with `replace` UTF-8 with U+FFFD for what is
-// none.
+// Writes the bytes of tokens; with `replace` as UTF-8, with U+FFFD for invalid bytes.
 class BytesWriter {
  public:
   BytesWriter(ByteOutput& out, const Tokenizer& tokenizer, bool replace)
@@ -145,38 +141,37 @@ class BytesWriter {
   ByteOutput& out_;
   const Tokenizer& tokenizer_;
   bool replace_;
-  bool strip_;  // a space, if the text begins with one
+  bool strip_;  // remove a space at the beginning of the text
   StreamingDecoder text_;
 };
 
-// Throws the error of SpecialNotAllowed, with what the commands can do about it, for the first
+// Throws the error of SpecialNotAllowed, with the options of the commands as help, for the first
 // disallowed special token. `position` is where `text` begins in `where`.
 void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
                    TextPosition position = {});
 
-// The next bytes of a text, and the next ids, which need not be those of just these bytes.
+// Receives the next bytes of a text, and the next ids, which may belong to other bytes.
 using OnEncoded = std::function<void(std::string_view text, std::span<const int32_t> ids)>;
 
-// Encodes all of `input`, with the ids of Tokenizer::Encode, in memory that does not grow with it.
-// An input that can be read again goes over all threads. A disallowed special token is an error
-// before the first call of `on_encoded`; in a pipe only where it is among the first kHeldBack
-// bytes.
+// Encodes all of `input`, with the ids of Tokenizer::Encode, in bounded memory. An input that can
+// be read again is encoded by all threads. A disallowed special token is an error before the first
+// call of `on_encoded`; from a pipe only within the first kHeldBack bytes.
 inline constexpr size_t kHeldBack = size_t{1} << 25;
 void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
                  const OnEncoded& on_encoded);
 
-// Appends the ids of the beginning of `text`, up to where it can be cut (all of it if `at_end`),
-// and returns where that is. Allowed special tokens become their token; of the others nothing is
-// known.
+// Appends the ids of the beginning of `text`, up to a place where it can be cut (all of it if
+// `at_end`), and returns that place. Allowed special tokens become their token; others are ordinary
+// text.
 size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
                    bool at_end, std::string_view where, std::vector<int32_t>& ids);
 
-// The function that makes a new line of one, both without line breaks; `number` counts from 1.
-// Called from several threads. May throw.
+// Maps a line to a new one, both without line breaks; `number` counts from 1. Called from several
+// threads. May throw.
 using MapLine = std::function<std::string(std::string_view line, int64_t number)>;
 
-// Writes map(line) and a line break for each line of `input`, in their order and as soon as there
-// are any. What map throws comes after the lines before it have been written.
+// Writes map(line) and a line break for each line of `input`, in order and without delay. An
+// exception of map is thrown after the lines before have been written.
 void MapLines(ByteInput& input, ByteOutput& out, const MapLine& map);
 
 // {"text":...} or {"hex":...} becomes {"ids":[...]}. `name` is the input's, for errors.
@@ -184,13 +179,13 @@ MapLine EncodeJsonLine(const Tokenizer& tokenizer, const SpecialRule& rule,
                        const std::string& name);
 // {"ids":[...]} becomes {"text":...} or {"hex":...}.
 enum class JsonBytes {
-  kTextIfUtf8,  // hex where the bytes are not UTF-8
+  kTextIfUtf8,  // hex if the bytes are not UTF-8
   kHex,
   kReplace,  // text, with U+FFFD for what is not UTF-8
 };
 MapLine DecodeJsonLine(const Tokenizer& tokenizer, JsonBytes how, const std::string& name);
 
-// The object in one line.
+// The object for one line.
 std::string BytesJson(std::string_view bytes, JsonBytes how);
 // "48656c"
 std::string HexDigits(std::string_view bytes);

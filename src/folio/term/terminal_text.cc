@@ -44,7 +44,7 @@ bool IsSubscriptDigit(char32_t code) {
   return code >= U'₀' && code <= U'₉';
 }
 
-// The letter or bracket that a root sign stands before, with its index: "√d", "√512", "√(D)".
+// The letter or bracket behind a root sign, with its index: "√d", "√512", "√(D)".
 bool IsRootOperand(char32_t code) {
   return (code < 0x80 && code != ' ' && code != ')' && code != ',') || IsSubscriptDigit(code) ||
          (code >= U'ₐ' && code <= U'ₜ') || code == U'ᵢ';
@@ -58,7 +58,7 @@ std::string AsciiChar(char32_t code) {
   return found == std::end(kSpellings) ? "?" : std::string(found->ascii);
 }
 
-// As the C library has it in UTF-8; 1 for what it does not know, and where it knows no UTF-8.
+// The C library's width in UTF-8; 1 for unknown characters, and if it does not support UTF-8.
 int64_t CharWidth(char32_t code) {
   if (code < 0x80) return 1;
   static const locale_t kUtf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
@@ -68,13 +68,14 @@ int64_t CharWidth(char32_t code) {
   return width < 0 ? 1 : width;
 }
 
-// Colours have one middling lightness, so that black and white pages are equally far away and more
-// means more saturated on both: first coloured letters, then grounds under black ones.
+// Colours have medium lightness, so that they have equal contrast to black and white pages, and
+// larger values are more saturated on both: first coloured letters, then coloured backgrounds with
+// black letters.
 constexpr size_t kLevels = 7, kLetters = 2;
 constexpr std::array<int, kLevels> kPositive = {67, 33, 103, 67, 68, 69, 33};
 constexpr std::array<int, kLevels> kNegative = {137, 166, 138, 137, 173, 172, 202};
 
-// Below this share of full heat a sign says "next to nothing".
+// Below this fraction of full heat the sign means "next to nothing".
 constexpr double kFaintest = 0.05;
 
 // Length of the colour escape at `at`, or 0.
@@ -88,8 +89,7 @@ int64_t FirstLineWidth(const std::string& text) {
   return DisplayWidth(std::string_view(text).substr(0, text.find('\n')));
 }
 
-// Rows [begin, end) of a table as columns. Their names, in the first column, are cut to what leaves
-// room for values.
+// Rows [begin, end) of a table as columns. Their names, in the first column, are cut if needed.
 std::string Turned(const TextTable& table, size_t begin, size_t end, int width) {
   const int64_t longest = std::max(12, width / 2);
   std::vector<std::string> columns = {table.columns[0]};
@@ -147,7 +147,7 @@ std::string TerminalLabel(std::string_view text, int64_t width, bool utf8) {
   for (size_t at = 0; at < text.size();) {
     const Utf8Char c = DecodeUtf8(text, at);
     const bool prints = c.status == Utf8Status::kValid && QuoteChar(c.code).starts_with('\'');
-    // A middle dot in a label is a space that is to be seen.
+    // A middle dot in a label is a visible space.
     if (!prints) {
       clean += utf8 ? "\xEF\xBF\xBD" : "?";
     } else if (utf8) {

@@ -9,13 +9,13 @@
 
 namespace folio {
 
-// Text for terminals that know columns, and for those that know ASCII only.
+// Text for terminals with a limited width, and for those with ASCII alone.
 
-// `text` in ASCII: "√d" is "sqrt(d)", "xᵀ" is "x^T", what has no other spelling "?".
+// `text` in ASCII: "√d" is "sqrt(d)", "xᵀ" is "x^T", other characters "?".
 std::string ToAscii(std::string_view text);
 
-// Columns that UTF-8 `text` takes on a terminal: wide East Asian characters and emoji two, marks
-// and the escapes of colours none.
+// Columns of UTF-8 `text` on a terminal: two for wide East Asian characters and emoji, none for
+// marks and colour escapes.
 int64_t DisplayWidth(std::string_view text);
 
 // `text` on one line of printable characters, at most `width` columns wide, cut with an ellipsis.
@@ -29,47 +29,47 @@ std::string PadRight(std::string_view text, int64_t width);
 // `text` in lines of at most `width` columns, broken at spaces.
 std::vector<std::string> WrapLines(std::string_view text, int64_t width);
 
-// Returns whether only ASCII should be written: a person looks, at a terminal that shows no UTF-8.
+// Returns true if output must be ASCII: a terminal that does not show UTF-8.
 inline bool AsciiOnly(const Terminal& terminal) {
   return terminal.is_terminal && !terminal.utf8;
 }
 
-// `text` on one line as the terminal can show it: in ASCII if it knows no more.
+// `text` on one line in the characters of the terminal: ASCII if it has no others.
 std::string Spelled(const Terminal& terminal, std::string_view text);
 
 // `text`, without escapes, in exactly `width` columns: cut with an ellipsis, or filled with spaces
 // behind it.
 std::string FitColumns(const Terminal& terminal, std::string_view text, int64_t width);
 
-// `text` in 256 colours that say how large `value` is beside `largest`, by its square root as in
-// figures: blue for positive, orange for negative, none near 0; small values colour the letters,
-// larger ones the ground. Reads alike on dark and light terminals.
+// `text` in 256 colours by the square root of `value` relative to `largest`, as in figures: blue
+// for positive, orange for negative, none near 0; small values colour the letters, larger ones the
+// background. Looks alike on dark and light terminals.
 std::string HeatColoured(std::string_view text, double value, double largest);
 
-// `text` on a colour for `heat`, 0 to 1, the smallest of which have none. As it is where the stream
+// `text` on a background for `heat`, 0 to 1, with none for the smallest. Unchanged if the stream
 // has no colour.
 std::string Heated(const Terminal& terminal, double heat, std::string_view text);
 
-// `heat` as one character that is the fuller the more it is, for where there is no colour.
+// `heat` as one character, denser for more, for streams without colour.
 std::string_view ShadeSign(const Terminal& terminal, double heat);
 
-// The contents of a table, here and on pages: see RenderTable.
+// The contents of a table for terminals and pages: see RenderTable.
 struct TextTable {
   std::vector<std::string> columns = {};
   std::vector<std::vector<std::string>> rows = {};
 };
 
-// A table for people. Columns are as wide as their widest cell and two spaces apart; the names of
-// those that are aligned to the right begin with ">". Every row has a cell for each column; cells
-// may be coloured; what else could command a terminal is shown as escapes, line breaks too.
+// A table for people. Columns are as wide as their widest cell and two spaces apart; names of
+// right-aligned columns begin with ">". Every row has a cell for each column; cells may be
+// coloured; other characters that could control a terminal become escapes, line breaks too.
 std::string RenderTable(const std::vector<std::string>& columns,
                         const std::vector<std::vector<std::string>>& rows);
 inline std::string RenderTable(const TextTable& table) {
   return RenderTable(table.columns, table.rows);
 }
 
-// The same where `width` columns hold it, else turned: a row for each column, with as many of the
-// rows beside each other as fit, named by their first cell.
+// The same if it fits `width` columns, else transposed: a row for each column, with as many of the
+// rows side by side as fit, named by their first cell.
 std::string RenderTableWithin(const TextTable& table, int width);
 
 }  // namespace folio

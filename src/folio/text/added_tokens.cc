@@ -9,7 +9,7 @@
 namespace folio {
 namespace {
 
-// Where the character begins that ends at `at`. REQUIRES: at > 0.
+// The begin of the character that ends at `at`. REQUIRES: at > 0.
 size_t CharacterBefore(std::string_view text, size_t at) {
   size_t begin = at - 1;
   while (begin > 0 && at - begin < 4 && !BeginsCharacter(text[begin])) --begin;
@@ -43,18 +43,19 @@ bool IsNumeral(char32_t code) {
   return false;
 }
 
-// Of a word, as regular expressions know it (\w): letters, marks, digits, what joins words, and the
-// symbols that are letters in circles and squares.
+// Returns true for a word character of regular expressions (\w): letters, marks, digits,
+// connectors, and symbols that are letters in circles and squares.
 bool IsWordAt(std::string_view text, size_t at) {
   const Utf8Char c = DecodeUtf8(text, at);
   if (c.status != Utf8Status::kValid) return false;
-  const CharClass of = ClassOf(c.code);
-  if (of == CharClass::kNumber) return !IsNumeral(c.code);
+  const CharClass char_class = ClassOf(c.code);
+  if (char_class == CharClass::kNumber) return !IsNumeral(c.code);
   constexpr std::u32string_view kJoining =
       U"_\u203F\u2040\u2054\uFE33\uFE34\uFE4D\uFE4E\uFE4F\uFF3F\u200C\u200D";
   const auto in = [&](char32_t first, char32_t last) { return c.code >= first && c.code <= last; };
-  return IsLetter(of) || of == CharClass::kMark || kJoining.find(c.code) != kJoining.npos ||
-         in(0x24B6, 0x24E9) || in(0x1F130, 0x1F149) || in(0x1F150, 0x1F169) || in(0x1F170, 0x1F189);
+  return IsLetter(char_class) || char_class == CharClass::kMark ||
+         kJoining.find(c.code) != kJoining.npos || in(0x24B6, 0x24E9) || in(0x1F130, 0x1F149) ||
+         in(0x1F150, 0x1F169) || in(0x1F170, 0x1F189);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 
 namespace folio {
 
-// Finds added tokens in texts: from the left, of several that begin at one place the longest.
+// Finds added tokens in texts from left to right; where several begin at one place, the longest.
 class AddedTokens {
  public:
   AddedTokens() = default;
@@ -22,31 +22,31 @@ class AddedTokens {
 
   bool empty() const { return tokens_.empty(); }
 
-  // A part of a text: a token, or what lies between tokens.
+  // A part of a text: a token, or the text between tokens.
   struct Part {
     size_t begin = 0;
     size_t end = 0;
     const AddedToken* token = nullptr;
   };
-  // All of `text`, in order, by the tokens that are `normalized` or by the others.
-  // Where a guard says no, the text of a token is no token; then one may begin behind its first
-  // byte.
+  // All of `text` in order, divided by the tokens that are `normalized` or by the others. If a
+  // guard returns false, the text of a token is ordinary; another token may then begin behind its
+  // first byte.
   using Guard = std::function<bool(const AddedToken& token, size_t begin, size_t end)>;
   std::vector<Part> Cut(std::string_view text, bool normalized, const Guard& guard = {}) const;
 
-  // False if the text of a token may lie on both sides of `at`, also one that begins before `text`
-  // or ends behind it.
+  // Returns false if the text of a token may lie across `at`, even one that begins before `text` or
+  // ends behind it.
   bool MayCut(std::string_view text, size_t at) const;
 
  private:
-  // Those that are looked for together.
+  // Tokens that are searched for together.
   struct Pass {
     std::vector<SpecialToken> texts;
     std::unique_ptr<SpecialFinder> finder;
   };
 
   std::vector<AddedToken> tokens_;  // by id
-  Pass passes_[2];                  // of texts as they are, and as they are made
+  Pass passes_[2];                  // for texts as they are, and for normalized texts
   size_t longest_ = 0;
 };
 

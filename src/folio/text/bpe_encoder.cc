@@ -20,17 +20,17 @@
 namespace folio {
 namespace {
 
-// Pretokens of a text, one behind the other, and where their ids go.
+// Consecutive pretokens of a text, and where their ids are written.
 struct Batch {
   const BpeModel& model;
   EncodeScratch& scratch;
-  const PretokenCache& cache;  // the scratch's own or the model's
+  const PretokenCache& cache;  // the cache of the scratch or of the model
   std::string_view text;
   size_t begin;
-  size_t pretokens;  // ends in scratch.ends
+  size_t pretokens;  // the number of ends in scratch.ends
 };
 
-// Makes room behind `count` ids for the short units of a batch and `more`.
+// Makes room behind `count` ids for the short units of a batch and `more` ids.
 int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
   const size_t needed =
       count + more + EncodeScratch::kUnits * PretokenKey::kMaxBytes + PretokenCache::kNarrow;
@@ -38,8 +38,8 @@ int32_t* Room(EncodeScratch& scratch, size_t count, size_t more) {
   return scratch.ids.data();
 }
 
-// Returns where the part of a pretoken that begins at `begin` ends: nothing merges across. Ends are
-// looked for between characters only. REQUIRES: begin < pretoken.size().
+// Returns the end of the part of a pretoken that begins at `begin`: no merge crosses it. Ends are
+// only between characters. REQUIRES: begin < pretoken.size().
 size_t PartEnd(const BpeModel& model, std::string_view pretoken, size_t begin) {
   constexpr unsigned char kLengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(pretoken[i]); };
@@ -50,11 +50,11 @@ size_t PartEnd(const BpeModel& model, std::string_view pretoken, size_t begin) {
   return pretoken.size();
 }
 
-// Writes the ids of a pretoken, of which the first part ends at `end`, part by part, and returns
-// how many. REQUIRES: room for pretoken.size() ids and PretokenCache::kNarrow more.
+// Writes the ids of a pretoken, whose first part ends at `end`, part by part, and returns how many.
+// REQUIRES: room for pretoken.size() ids and PretokenCache::kNarrow more.
 size_t EncodeParts(const Batch& batch, std::string_view pretoken, size_t end, int32_t* ids);
 
-// Merges a pretoken, or a part of one by itself.
+// Merges a pretoken, or a part of one, without a cache.
 size_t EncodePart(const Batch& batch, std::string_view part, int32_t* ids) {
   if (part.size() <= kScanBytes && batch.model.all_tokens()) {
     return MergeByScan(batch.model, part, ids);
@@ -67,7 +67,7 @@ size_t EncodePart(const Batch& batch, std::string_view part, int32_t* ids) {
   return merged.size();
 }
 
-// The ids of a pretoken that no cache has, which goes to one of them if that will save work.
+// The ids of a pretoken that is in no cache; inserts it into one if that will save work.
 size_t EncodeNew(const Batch& batch, std::string_view pretoken, const PretokenKey* key,
                  uint64_t hash, int32_t* ids) {
   EncodeScratch& scratch = batch.scratch;
@@ -83,13 +83,13 @@ size_t EncodeNew(const Batch& batch, std::string_view pretoken, const PretokenKe
   if (key != nullptr && count <= batch.cache.room()) {
     if (scratch.cache) scratch.cache->Insert(*key, hash, {ids, count});
   } else if (scratch.long_pretokens && (end == pretoken.size() || end == 1)) {
-    // Parts of several bytes each are found as fast by themselves.
+    // A pretoken of several long parts is found as fast by its parts.
     scratch.long_pretokens->Insert(pretoken, hash, {ids, count});
   }
   return count;
 }
 
-// A short pretoken that is not in its first place in the cache. Returns how many ids were written.
+// Encodes a short pretoken that is not in its first place in the cache. Returns how many ids.
 size_t EncodeShort(const Batch& batch, std::string_view pretoken, const PretokenKey& key,
                    uint64_t hash, int32_t* ids) {
   if (const PretokenCache::Entry* entry = batch.cache.Find(key, hash)) {
@@ -101,7 +101,7 @@ size_t EncodeShort(const Batch& batch, std::string_view pretoken, const Pretoken
   return EncodeNew(batch, pretoken, &key, hash, ids);
 }
 
-// A pretoken of more than 15 bytes.
+// Encodes a pretoken of more than 15 bytes.
 size_t EncodeLong(const Batch& batch, std::string_view pretoken, int32_t* ids) {
   const bool kept = pretoken.size() <= LongPretokenCache::kMaxBytes;
   const uint64_t hash = kept ? LongPretokenCache::Hash(pretoken) : 0;
@@ -111,8 +111,7 @@ size_t EncodeLong(const Batch& batch, std::string_view pretoken, int32_t* ids) {
   return EncodeNew(batch, pretoken, nullptr, hash, ids);
 }
 
-// Pretokens for which there is no room beforehand: a place for each byte would be most of the
-// memory.
+// Larger pretokens get no room in advance: an id for each byte would take most of the memory.
 constexpr size_t kHugeBytes = size_t{1} << 16;
 
 void MergeHuge(const BpeModel& model, std::string_view pretoken, EncodeScratch& scratch) {
@@ -151,16 +150,16 @@ HWY_BEFORE_NAMESPACE();
 namespace folio::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The pairs of a pretoken as numbers rank * kScanBytes + place, so that the smallest is the next to
-// merge and the leftmost of its rank.
+// The pairs of a pretoken as numbers rank * kScanBytes + place: the smallest is the next to merge,
+// and among equal ranks the leftmost.
 constexpr uint32_t kNoPair = ~uint32_t{0};
 
 HWY_INLINE uint32_t PairAt(uint32_t rank, size_t place) {
   return rank == PairTable::kNone ? kNoPair : rank * kScanBytes + static_cast<uint32_t>(place);
 }
 
-// Up to two vectors of pairs that stay in registers: a vector read from where single numbers were
-// just written waits for them.
+// At most two vectors of pairs, kept in registers: loading a vector right after storing single
+// numbers would stall.
 class FewPairs {
  public:
   using D = hn::CappedTag<uint32_t, 16>;
@@ -207,7 +206,7 @@ class ManyPairs {
   size_t n_;
 };
 
-// Merges until no pair is left. `there` are the places of symbols, the bits below n.
+// Merges until no pair is left. `there` has a bit for the place of each symbol, the bits below n.
 template <class Pairs>
 HWY_INLINE uint64_t MergeAll(const BpeModel& model, Pairs pairs, uint64_t there, int32_t* symbols) {
   const PairTable& table = model.pairs();
@@ -254,7 +253,7 @@ size_t ScanMerge(const BpeModel& model, std::string_view pretoken, int32_t* ids)
   return count;
 }
 
-// Writes all that an entry can hold.
+// Writes as many ids as an entry can hold.
 template <bool kNarrow>
 HWY_INLINE void CopyIds(const PretokenCache::Entry& entry, int32_t* ids) {
   if constexpr (kNarrow) {
@@ -269,8 +268,8 @@ HWY_INLINE void CopyIds(const PretokenCache::Entry& entry, int32_t* ids) {
   }
 }
 
-// The units of a batch. All keys are made before the first is looked up, so that the memory they
-// lead to is on its way when it is needed.
+// The units of a batch. All keys are computed before the first is looked up, so that their memory
+// is already being fetched.
 class Units {
  public:
   HWY_INLINE explicit Units(const Batch& batch)
@@ -297,8 +296,8 @@ class Units {
   size_t count_ = 0;
 };
 
-// Pretokens, and the parts of long pretokens of characters beyond ASCII: whole clauses of scripts
-// that are written without spaces, which seldom come again.
+// Makes units of pretokens, and of the parts of long pretokens of characters beyond ASCII: whole
+// clauses of scripts without spaces, which seldom repeat.
 HWY_INLINE size_t MakeUnits(const Batch& batch) {
   Units units(batch);
   size_t begin = batch.begin;
@@ -389,8 +388,8 @@ size_t WindowFor(const BpeModel& model) {
 constexpr size_t kMaxLines = size_t{1} << 19;       // 32 MiB, two pretokens a line
 constexpr size_t kOwnCacheAfter = size_t{1} << 16;  // bytes of text
 
-// Few texts are not worth a cache of their own. One that fills up is replaced by a larger one, and
-// a long text has a large one from the beginning: new words come with every line.
+// A few texts do not justify a cache for the thread. A full one is replaced by a larger one, and a
+// long text gets a large one from the start: new words come with every line.
 const PretokenCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, size_t left) {
   const PretokenCache& old = scratch.cache ? *scratch.cache : model.tokens_cache();
   const bool small = scratch.cache ? scratch.cache->filled() > scratch.cache->lines() &&
@@ -407,14 +406,14 @@ const PretokenCache& CacheFor(const BpeModel& model, EncodeScratch& scratch, siz
   return scratch.cache ? *scratch.cache : model.tokens_cache();
 }
 
-// Makes room for `count` more ids when `done` bytes of `text` have become the ids behind `first`:
-// at once for all that the rest will become, as far as that can be told.
+// Makes room for `count` more ids after `done` bytes of `text` have become the ids behind `first`:
+// enough for the estimated rest at once.
 void Reserve(std::string_view text, size_t done, size_t first, size_t count,
              std::vector<int32_t>& ids) {
   if (ids.size() + count <= ids.capacity()) return;
   const double ratio = static_cast<double>(ids.size() - first + count) /
                        static_cast<double>(std::max<size_t>(done, 1));
-  // The first pretokens tell little.
+  // The first pretokens are too few for an estimate.
   constexpr size_t kEnough = size_t{1} << 20;
   const size_t ahead = std::min(text.size() - done, done < kEnough ? kEnough : text.size());
   const auto rest = static_cast<size_t>(1.05 * ratio * static_cast<double>(ahead));
@@ -443,8 +442,8 @@ void MergeByHeap(const BpeModel& model, std::string_view pretoken, MergeScratch&
   previous.resize(n + 1);
   next.resize(n);
   heap.clear();
-  // Pairs as numbers: the rank above, the place below. One whose rank is no longer that of the
-  // symbols at its place is passed over.
+  // Pairs as numbers: the rank above, the place below. A pair whose rank is not that of the symbols
+  // now at its place is skipped.
   const auto push = [&](uint32_t rank, size_t at) {
     if (rank == PairTable::kNone) return false;
     heap.push_back(uint64_t{rank} << 32 | at);
@@ -480,9 +479,9 @@ void MergeByHeap(const BpeModel& model, std::string_view pretoken, MergeScratch&
   for (size_t i = 0; i < n; i = next[i]) ids.push_back(symbols[i]);
 }
 
-// True if the encoding of every text that begins with `text` begins with this token, which that of
-// `text` does: it has a boundary at one of the last places, as no token is longer than they are
-// many, and up to there it is an encoding too. Only the beginning of `text` is looked at.
+// True if the encoding of every text that begins with `text` begins with this token, as that of
+// `text` does: there is a boundary at one of the last places, since no token is longer than these
+// places together, and up to there it is an encoding too. Only the beginning of `text` is examined.
 bool BeginsForCertain(const BpeModel& model, std::string_view text, int32_t token,
                       MergeScratch& scratch) {
   const size_t longest = model.longest_token();
@@ -495,11 +494,11 @@ bool BeginsForCertain(const BpeModel& model, std::string_view text, int32_t toke
   return true;
 }
 
-// Two encodings of which one ends and the other begins with the same token at the same place are,
-// put together, the encoding of the whole. So the next window begins with a token of this one, as
-// late as one is found that the next window begins with too. A window that has to grow may begin
-// with another token then: with merges whose ranks fall along the text, the end of it decides the
-// beginning. What is put together before is wrong in that case.
+// Two encodings of which one ends and the other begins with the same token at the same place
+// together are the encoding of the whole. So the next window begins with a token of this window, as
+// late as possible such that the next window's encoding begins with it too. If a window must grow
+// it may begin with another token then: with merges whose ranks fall along the text, its end
+// decides its beginning. What was joined before is wrong in that case.
 size_t MergeByWindows(const BpeModel& model, std::string_view pretoken, size_t window, bool at_end,
                       MergeScratch& scratch, std::vector<int32_t>& ids) {
   const ByteStrings& symbols = model.symbols().bytes;
@@ -515,14 +514,14 @@ size_t MergeByWindows(const BpeModel& model, std::string_view pretoken, size_t w
     bool found = false;
     for (int tries = 0; tries < kTries && i > 1 && !found;) {
       at -= symbols[static_cast<size_t>(current[--i])].size();
-      if (at + length / 4 > begin + length) continue;  // too near the end to be sure
+      if (at + length / 4 > begin + length) continue;  // too near the end to be certain
       if (!at_end && (at + window > pretoken.size() || !BeginsCharacter(pretoken[at]))) continue;
       ++tries;
       following.clear();
       MergeByHeap(model, pretoken.substr(at, window), scratch, following);
       found = following.front() == current[i];
     }
-    if (!found) {  // not in any text that somebody wrote, but the window can grow
+    if (!found) {  // does not occur in natural text, but the window can grow
       length *= 2;
       const int32_t front = current.front();
       current.clear();
@@ -596,7 +595,7 @@ size_t EncodeText(const BpeModel& model, EncodeScratch& scratch, std::string_vie
     Reserve(text, begin, first, count, ids);
     ids.insert(ids.end(), scratch.ids.data(), scratch.ids.data() + count);
   }
-  // A pretoken without an end in sight.
+  // A pretoken of this size may have no end.
   constexpr size_t kLongRun = size_t{1} << 18;
   if (!at_end && text.size() - begin >= kLongRun && !model.Loses(text.substr(begin))) {
     const std::string_view rest = text.substr(begin);

@@ -128,7 +128,7 @@ TEST(BpeMergerWindows, NotWhereTokensAreNotTheirOwnEncoding) {
 TEST(BpeModelProper, OnlyWhereEveryTokenIsItsOwnEncoding) {
   EXPECT_TRUE(BpeModel(LearntVocab(4, 900)).proper());
   EXPECT_FALSE(BpeModel(ImproperVocab(false)).proper());
-  // "bc" is merged before "abc" could come about from "ab" and "c".
+  // "bc" is merged before "ab" and "c" could make "abc".
   BpeVocab vocab = ByteVocab();
   const int32_t ab = AddToken(vocab, "ab"), bc = AddToken(vocab, "bc"),
                 abc = AddToken(vocab, "abc");
@@ -138,7 +138,7 @@ TEST(BpeModelProper, OnlyWhereEveryTokenIsItsOwnEncoding) {
   EXPECT_FALSE(BpeModel(vocab).proper());
 }
 
-// A few merges of two letters and what they make, in any order.
+// Random merges of two letters and of their results, in any order.
 BpeVocab RandomMerges(TestRng& rng) {
   BpeVocab vocab;
   std::map<std::string, int32_t> ids;
@@ -149,7 +149,7 @@ BpeVocab RandomMerges(TestRng& rng) {
   };
   for (int byte = 0; byte < 256; ++byte) add(std::string(1, static_cast<char>(byte)));
   std::vector<int32_t> few = {'a', 'b'};
-  if (rng.Below(4) == 0) few.push_back(add("ba"));  // perhaps made by none
+  if (rng.Below(4) == 0) few.push_back(add("ba"));  // perhaps without a merge
   std::set<std::pair<int32_t, int32_t>> pairs;
   for (size_t merges = 1 + rng.Below(6); merges > 0; --merges) {
     const int32_t left = few[rng.Below(few.size())], right = few[rng.Below(few.size())];
@@ -164,7 +164,7 @@ BpeVocab RandomMerges(TestRng& rng) {
 }
 
 // By the definition: every token comes from its own bytes, by the only merge that makes it, which
-// comes behind those that make its halves.
+// follows those that make its halves.
 bool IsProper(const BpeModel& model) {
   const BpeVocab& vocab = model.vocab();
   std::map<int32_t, size_t> made;

@@ -41,8 +41,8 @@ void BpeSymbols::AddMissingBytes(const BpeVocab& vocab) {
   }
 }
 
-// A character of one byte is its own token if it has one; of longer ones there is a merge for each
-// byte but the first.
+// A character of one byte is its own token if it has one; longer ones have a merge for each byte
+// but the first.
 void BpeSymbols::AddCharacters(const BpeVocab& vocab) {
   for (size_t byte = 0; byte < of_byte.size(); ++byte) of_byte[byte] = vocab.byte_tokens[byte];
   std::map<std::pair<int32_t, unsigned char>, int32_t> longer;  // of a symbol and one more byte

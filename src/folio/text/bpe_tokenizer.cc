@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kNoMerge = PairTable::kNone;
 
-// True if NFC leaves the characters on both sides as they are, whatever stands around them.
+// True if NFC leaves the characters on both sides unchanged in every context.
 bool StayAround(std::string_view text, size_t at) {
   size_t before = at - 1;
   while (before > 0 && at - before < 4 && !BeginsCharacter(text[before])) --before;
@@ -33,7 +33,7 @@ bool StayAround(std::string_view text, size_t at) {
          b.status == Utf8Status::kValid && StaysInNfc(b.code);
 }
 
-// Gives the scratch memory back when done.
+// Returns the scratch memory when it is destroyed.
 class Borrowed {
  public:
   explicit Borrowed(const BpeModel& model) : model_(model), scratch_(model.Borrow()) {}
@@ -97,9 +97,9 @@ BpeModel::~BpeModel() {
   for (auto& lent : scratch_) delete lent.load();
 }
 
-// Every token that merging makes, on the way too, is a part of the text. So if none has a space
-// behind something else, nothing ever merges across such a place, and what is merged on one side of
-// it does not depend on the other side.
+// Every token that merging makes, even temporarily, is a part of the text. So if no token has a
+// space after something else, nothing ever merges across such a place, and merges on one side do
+// not depend on the other side.
 bool BpeModel::SpacesBeginTokens(const std::vector<bool>& special) const {
   for (size_t id = 0; id < vocab_.tokens.size(); ++id) {
     const std::string_view bytes = vocab_.tokens[id];
@@ -131,11 +131,11 @@ bool BpeModel::IsProper(const std::vector<bool>& special) const {
   return true;
 }
 
-// Undoes the merges on both sides of the boundary, the last one first, and looks whether the two
-// that were neighbours at some time would have merged then: before either side went on. Of equal
-// ranks the leftmost is merged first.
+// Undoes the merges on both sides of the boundary, the last one first, and checks at each step
+// whether the two neighbours there would have merged before either side went on. Of equal ranks the
+// leftmost is merged first.
 bool BpeModel::StayApart(int32_t left, int32_t right, uint32_t made) const {
-  uint32_t left_ends = kNoMerge;  // the rank of the merge that takes `left` away
+  uint32_t left_ends = kNoMerge;  // rank of the merge that consumes `left`
   uint32_t right_ends = kNoMerge;
   while (true) {
     const uint32_t rank = pairs_.Rank(left, right);
@@ -219,7 +219,7 @@ void BpeModel::Expand(size_t first, std::vector<int32_t>& ids) const {
   const auto from = ids.begin() + static_cast<ptrdiff_t>(first);
   if (all_tokens() || std::all_of(from, ids.end(), is_token)) return;
   std::vector<int32_t> expanded;
-  bool unknown = false;  // the one before
+  bool unknown = false;  // the byte before was unknown
   for (auto at = from; at != ids.end(); ++at) {
     if (is_token(*at)) {
       expanded.push_back(*at);
@@ -241,7 +241,7 @@ BpeTokenizer::BpeTokenizer(BpeVocab vocab)
       added_(WithNormalizedTexts({model_.vocab().added.begin(), model_.vocab().added.end()},
                                  SpecialRule::Ordinary())) {}
 
-// Of tokens that are looked for in normalized text, the text is so too.
+// Normalizes the texts of tokens that are searched for in normalized text.
 AddedTokens BpeTokenizer::WithNormalizedTexts(std::vector<AddedToken> tokens,
                                               const SpecialRule& rule) const {
   std::erase_if(tokens, [&](const AddedToken& token) {
@@ -278,7 +278,7 @@ std::string_view BpeTokenizer::Normalized(std::string_view text, std::string& st
   return storage;
 }
 
-// `first` tells whether the text of the piece begins with it.
+// `first`: the text begins with this piece.
 void BpeTokenizer::EncodePiece(std::string_view piece, bool first,
                                std::vector<int32_t>& ids) const {
   const SpacePrefix rule = vocab().space_prefix;
@@ -310,7 +310,7 @@ void BpeTokenizer::EncodeAll(const AddedTokens& added, std::string_view text,
     }
     const std::string_view normal =
         Normalized(text.substr(part.begin, part.end - part.begin), storage);
-    // Where normalizing did more than to put something before the text, a place in it is not known.
+    // If normalizing did more than prepend something, positions in the text are not known.
     AddedTokens::Guard there;
     if (guard) {
       const bool known = normal.ends_with(text.substr(part.begin, part.end - part.begin));
@@ -340,7 +340,7 @@ size_t BpeTokenizer::EncodePrefix(std::string_view text, std::vector<int32_t>& i
 
 size_t BpeTokenizer::EncodeDecided(std::string_view text, std::vector<int32_t>& ids) const {
   if (plain()) return EncodeText(model_, *Borrowed(model_), text, false, ids);
-  // Up to the last cut, which is looked for from further and further back.
+  // Up to the last cut, which is searched for from further and further back.
   text = text.substr(0, CompleteUtf8Prefix(text));
   size_t decided = 0;
   for (size_t back = 64; decided == 0; back *= 16) {
@@ -389,7 +389,7 @@ size_t BpeTokenizer::FindCut(std::string_view text, size_t at) const {
   }
 }
 
-// A space behind what is neither a space nor taken for one.
+// Finds a space behind something that is neither a space nor counts as one.
 size_t BpeTokenizer::FindSpaceCut(std::string_view text, size_t at) const {
   if (model_.pattern() == SplitPattern::kWhole) return text.size();
   for (at = text.find(' ', std::max<size_t>(at, 1)); at != text.npos; at = text.find(' ', at + 1)) {
@@ -453,7 +453,7 @@ std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer) {
   const auto unknown = [&](int32_t id) { return id >= known; };
   BpeVocab vocab = bpe->vocab();
   vocab.name = "";       // no longer the published one
-  int64_t size = known;  // the last id is used
+  int64_t size = known;  // so that the last id is used
   while (size > 0 && vocab.tokens[static_cast<size_t>(size - 1)].empty()) --size;
   vocab.tokens = {};
   for (int32_t id = 0; id < size; ++id) vocab.tokens.Add(tokenizer.TokenBytes(id));
@@ -484,7 +484,7 @@ std::string BpeTokenizer::FileContents() const {
 void BpeTokenizer::Save(const std::string& dir) const {
   const GuardedDirectory inside(dir);
   Tokenizer::Save(dir);
-  if (!plain()) return;  // which these two files cannot say
+  if (!plain()) return;  // these two files cannot express the rest
   WriteFileAtomically(std::filesystem::path(dir) / kVocabFile, VocabJson(vocab()));
   WriteFileAtomically(std::filesystem::path(dir) / kMergesFile, MergesTxt(vocab()));
 }
@@ -546,12 +546,12 @@ void ExplainText(const Tokenizer& tokenizer, std::string_view text, const Specia
     } else if (bpe != nullptr && bpe->plain()) {
       ExplainedPretoken pretoken{.bytes = bytes, .too_long = bytes.size() > kLongestShown};
       if (!pretoken.too_long) pretoken.merges = bpe->Explain(bytes);
-      // What is made of other symbols than tokens is not shown.
+      // Merges with symbols that are no tokens are not shown.
       if (!bpe->AllTokens(bytes)) pretoken.merges.clear();
       bpe->EncodePrefix(bytes, pretoken.ids);
       on_pretoken(pretoken);
     } else {
-      // Not parts of the text where the tokenizer changes it.
+      // These are not parts of the text if the tokenizer changes it.
       for (const int32_t id : tokenizer.EncodeOrdinary(bytes, where)) {
         on_pretoken({.bytes = tokenizer.TokenBytes(id), .ids = {id}});
       }

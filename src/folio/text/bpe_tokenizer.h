@@ -20,17 +20,17 @@
 
 namespace folio {
 
-// Byte-pair encoding (Sennrich et al. 2016): over bytes and with a split pattern (Radford et al.
-// 2019), exact with the published encodings, which encodes any bytes and gives them back; or over
-// characters, as SentencePiece has it. Tokenizers of others may change a text before: bring it into
-// composed form, put a space before it, lose bytes.
+// Byte-pair encoding (Sennrich et al. 2016): over bytes with a split pattern (Radford et al. 2019),
+// with exactly the ids of the published encodings, which encodes all bytes losslessly; or over
+// characters, like SentencePiece. Tokenizers of other programs may change a text first: normalize
+// it to composed form, prepend a space, drop bytes.
 class BpeTokenizer final : public Tokenizer {
  public:
   // `vocab` must have passed CheckBpeVocab.
   explicit BpeTokenizer(BpeVocab vocab);
 
   const BpeVocab& vocab() const { return model_.vocab(); }
-  // A step of one pretoken to its tokens, merge by merge; for showing.
+  // One merge on the way from a pretoken to its tokens; for display.
   struct MergeStep {
     std::vector<int32_t> before;  // the symbols
     size_t at = 0;                // before[at] and before[at + 1] become `merged`
@@ -51,7 +51,7 @@ class BpeTokenizer final : public Tokenizer {
   bool strips_space() const override { return vocab().strips_space; }
   std::span<const int32_t> before() const override { return vocab().before; }
   std::span<const int32_t> behind() const override { return vocab().behind; }
-  // Pretokens of the split pattern are all that a text is cut into, as it is.
+  // True if a text is encoded unchanged, divided only into pretokens of the split pattern.
   bool plain() const { return !spaced_ && !vocab().nfc && vocab().added.empty(); }
   void EncodeGuarded(std::string_view text, const TokenGuard& guard, std::string_view where,
                      std::vector<int32_t>& ids) const override;
@@ -71,7 +71,7 @@ class BpeTokenizer final : public Tokenizer {
 
  private:
   AddedTokens WithNormalizedTexts(std::vector<AddedToken> tokens, const SpecialRule& rule) const;
-  // The text as it is merged, which may live in `storage`.
+  // The text that is merged, which may be stored in `storage`.
   std::string_view Normalized(std::string_view text, std::string& storage) const;
   void EncodePiece(std::string_view piece, bool first, std::vector<int32_t>& ids) const;
   void EncodeAll(const AddedTokens& added, std::string_view text, std::vector<int32_t>& ids,
@@ -80,38 +80,38 @@ class BpeTokenizer final : public Tokenizer {
   size_t FindSpaceCut(std::string_view text, size_t at) const;
 
   BpeModel model_;
-  bool spaced_;        // U+2581 is a space
-  AddedTokens added_;  // that are not special
+  bool spaced_;        // U+2581 stands for a space
+  AddedTokens added_;  // those that are not special
 };
 
 // The tokenizer without the tokens that its model does not have (known_tokens): the same ids for
-// all texts that have none of them. Throws a kInput Error where there is no such: it is no BPE, or
-// others of its tokens are merged of those.
+// all texts without these tokens. Throws a kInput Error if that is impossible: it is no BPE, or
+// other tokens are merged from the missing ones.
 std::unique_ptr<Tokenizer> OfKnownTokens(const Tokenizer& tokenizer);
 
-// Calls on_pretoken(bytes, special) for what `text` is cut into before it is encoded, in order: the
-// special tokens that `rule` allows, each with itself; between them, with null, the pretokens of
-// the split pattern of a byte-level BPE, for other tokenizers all that lies there. The bytes live
-// in `text`.
+// Calls on_pretoken(bytes, special) for the parts into which `text` is divided before encoding, in
+// order: special tokens that `rule` allows, with the token; between them, with null, the pretokens
+// of the split pattern of a byte-level BPE, or for other tokenizers the whole text between. The
+// bytes point into `text`.
 void ForEachPretoken(
     const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
     const std::function<void(std::string_view bytes, const SpecialToken* special)>& on_pretoken);
 
-// The merges of longer pretokens are not shown: each would be a line as long as the pretoken.
+// Merges of longer pretokens are not shown: each would be a line as long as the pretoken.
 inline constexpr size_t kLongestShown = 1024;
 
-// A part of a text that is encoded by itself, and how that goes.
+// A part of a text that is encoded separately, and its merges.
 struct ExplainedPretoken {
   std::string_view bytes;
   bool special = false;
   bool too_long = false;  // longer than kLongestShown: without its merges
-  std::vector<BpeTokenizer::MergeStep> merges = {};  // in the order in which they are made
+  std::vector<BpeTokenizer::MergeStep> merges = {};  // in the order of merging
   std::vector<int32_t> ids = {};
 };
 
 // Calls `on_pretoken` for each pretoken of `text` in order: those of the split pattern for a
-// byte-level BPE, single tokens for other tokenizers. Special tokens that `rule` disallows are
-// taken as text; other errors are those of Tokenizer::Encode. The bytes live in `text`.
+// byte-level BPE, single tokens for other tokenizers. Special tokens that `rule` disallows count as
+// text; other errors are those of Tokenizer::Encode. The bytes point into `text`.
 void ExplainText(const Tokenizer& tokenizer, std::string_view text, const SpecialRule& rule,
                  std::string_view where,
                  const std::function<void(const ExplainedPretoken&)>& on_pretoken);

@@ -16,6 +16,7 @@
 #include "folio/text/test_texts.h"
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -27,7 +28,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Texts that the vocabularies here merge, and texts that are awkward in any.
+// Texts that the vocabularies here merge, and texts that are awkward for all.
 const std::vector<std::string>& Parts() {
   static const std::vector<std::string> parts = [] {
     std::vector<std::string> all = AwkwardParts();
@@ -49,7 +50,7 @@ std::vector<BpeVocab> Vocabs() {
   vocabs.push_back(ImproperVocab(false));
   vocabs.push_back(ImproperVocab(true));
   vocabs.push_back(WideVocab(LearntVocab(8, 500)));
-  // Tokens that no merge makes, and that a text becomes only where whole pretokens are looked up.
+  // Tokens that no merge makes, which a text becomes only if whole pretokens are looked up.
   for (const bool whole_pretokens : {false, true}) {
     BpeVocab unmade = LearntVocab(6, 300);
     for (const char* token : {"acb", " acb", "zzzzzzzzz"}) AddToken(unmade, token);
@@ -57,7 +58,7 @@ std::vector<BpeVocab> Vocabs() {
     unmade.whole_pretokens = whole_pretokens;
     vocabs.push_back(std::move(unmade));
   }
-  // A special token that is a word; in ordinary text it is nothing but that.
+  // A special token that is a word; in ordinary text it is only a word.
   BpeVocab word = LearntVocab(9, 300);
   AddSpecial(word, "abc");
   vocabs.push_back(std::move(word));
@@ -76,7 +77,7 @@ TEST_P(BpeOnTarget, EncodesAsTheRulesSay) {
     const BpeTokenizer tokenizer(vocab);
     const BpeOracle oracle(tokenizer);
     TestRng rng(1);
-    // The same again and again: from the model's own cache at first, then from the thread's.
+    // The same repeatedly: from the model's own cache at first, then from the thread's.
     for (int i = 0; i < kTimes; ++i) {
       const std::string text = RandomText(Parts(), 1 + rng.Below(i < kTimes / 2 ? 12 : 90), rng);
       ASSERT_EQ(tokenizer.EncodeOrdinary(text), oracle.Encode(text)) << text;
@@ -97,8 +98,8 @@ TEST_P(BpeOnTarget, HoldsWhatEveryTokenizerMust) {
 INSTANTIATE_TEST_SUITE_P(Targets, BpeOnTarget, testing::ValuesIn(SimdTargets()),
                          [](const auto& target) { return target.param; });
 
-// Tokens that no merge makes are whole pretokens only, and all of them stay known, however many
-// there are and whatever else the caches see.
+// Tokens that no merge makes are whole pretokens only, and all of them stay available, however many
+// there are and whatever else the caches contain.
 TEST(BpeTokenizer, WholePretokensThatNoMergeMakes) {
   BpeVocab vocab = LearntVocab(15, 300);
   const std::vector<std::string> words = AddWords(vocab, 3000, 6);
@@ -108,7 +109,7 @@ TEST(BpeTokenizer, WholePretokensThatNoMergeMakes) {
     std::string all;
     for (const std::string& word : words) {
       ASSERT_EQ(tokenizer.EncodeOrdinary(word).size(), 1) << word;
-      // Not a whole pretoken any more, though nothing merges across the last boundary.
+      // No longer a whole pretoken, though nothing merges across the last boundary.
       for (const std::string end : {"ж", "z", "中"}) {
         ASSERT_EQ(tokenizer.EncodeOrdinary(word + end), oracle.Encode(word + end)) << word;
       }
@@ -121,8 +122,8 @@ TEST(BpeTokenizer, WholePretokensThatNoMergeMakes) {
 TEST(BpeTokenizer, AsManyIdsAsBytes) {
   TestRng rng(7);
   for (const size_t length : {1, 8, 9, 14, 15, 16, 40, 64, 65, 400, 900, 30000}) {
-    const BpeTokenizer tokenizer(LearntVocab(16, 257));  // without memory from before
-    for (const int first : {int{'a'}, 0x80}) {  // letters, and what belongs to no character
+    const BpeTokenizer tokenizer(LearntVocab(16, 257));  // without memory of earlier texts
+    for (const int first : {int{'a'}, 0x80}) {  // letters, and bytes that belong to no character
       std::string text;
       for (size_t words = length > 1000 ? 3 : 200000 / (50 + length); words > 0; --words) {
         text += ' ';
@@ -137,8 +138,8 @@ TEST(BpeTokenizer, AsManyIdsAsBytes) {
   }
 }
 
-// As many parts as are handled at a time, each of as many ids as it can have: neighbours that are
-// in some token, so that nothing is cut there, but do not merge by themselves.
+// As many parts as are processed at a time, each with as many ids as possible: neighbours that
+// occur in some token, so that nothing is cut there, but do not merge.
 TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPretokens) {
   BpeVocab vocab = ByteVocab();
   int32_t other = 'A';
@@ -166,7 +167,7 @@ TEST(BpeTokenizer, AsManyIdsAsBytesInPartsOfLongPretokens) {
   ASSERT_EQ(tokenizer.Decode(ids), text);
 }
 
-// For AddressSanitizer: there is no zero behind these texts as there is behind strings.
+// For AddressSanitizer: no zero follows these texts as it does for strings.
 TEST(BpeTokenizer, NothingBehindTheTextIsRead) {
   const std::string long_text = "It's 12 words, the thing'll go on: abcabcabc жжжж 中文中文中文中";
   for (const BpeVocab& vocab : Vocabs()) {
@@ -218,7 +219,7 @@ TEST(BpeTokenizer, LongRunsAreLinearAndExact) {
     const std::string text = Repeated(part, kSanitized ? 200'000 : 2'000'000);
     const Ids ids = tokenizer.EncodeOrdinary(text);
     ASSERT_EQ(tokenizer.Decode(ids), text);
-    // The beginning of a long run is encoded as that of a short one.
+    // The beginning of a long run is encoded like a short one.
     const Ids few = tokenizer.EncodeOrdinary(std::string_view(text).substr(0, 6000));
     ASSERT_TRUE(
         std::equal(few.begin(), few.begin() + static_cast<ptrdiff_t>(few.size() / 2), ids.begin()));
@@ -236,7 +237,7 @@ TEST(BpeTokenizer, HugePretokensOfAnyVocabulary) {
   }
 }
 
-// Runs without an end are encoded as they come, in bounded memory.
+// Runs without an end are encoded incrementally, in bounded memory.
 TEST(BpeTokenizer, StreamsOfOnePretokenAreNotHeld) {
   const std::vector<std::string> leads = {"", " ", "-", "A", "x "};
   const std::vector<std::string> tails = {"", "'s", "B", "b c", "  \n x", "\n", "12"};
@@ -353,8 +354,8 @@ TEST(BpeTokenizerGolden, TinyShakespeare) {
   EXPECT_EQ(gpt2->Count(std::string_view(text).substr(cut)), 36059);
 }
 
-// Every token that can be a text by itself is encoded as itself; and the oracle agrees on texts of
-// the real vocabularies' own tokens.
+// Every token that can be a text is encoded as itself; and the oracle agrees on texts of the real
+// vocabularies' own tokens.
 TEST(BpeTokenizerGolden, TokensOfEveryVocabulary) {
   constexpr size_t kStep = kSanitized ? 16 : 1;
   for (const char* file : {"r50k_base", "p50k_base", "cl100k_base", "o200k_base"}) {
@@ -385,8 +386,7 @@ TEST(BpeTokenizerGolden, TokensOfEveryVocabulary) {
   }
 }
 
-// Of a model with fewer rows than its tokenizer has tokens: one that merges make, one that is
-// special.
+// A model has fewer rows than its tokenizer has tokens: it lacks a merged one and a special one.
 TEST(KnownTokens, TextsWithOthersAreRefusedAndTheRestIsWhatItWas) {
   BpeVocab vocab = SmallVocab();
   const auto known = static_cast<int64_t>(vocab.tokens.size());

@@ -62,7 +62,7 @@ std::array<uint8_t, 256> ByteOrder(BpeTrainerOptions::Bytes bytes) {
   return order;
 }
 
-// The vocabulary that grows: symbols are ids without the special tokens in front.
+// The growing vocabulary: symbols are ids minus the special tokens in front.
 class Learner {
  public:
   explicit Learner(const BpeTrainerOptions& options)
@@ -114,7 +114,7 @@ class Learner {
   }
 
   int64_t max_symbols() const { return kBytes + merges_wanted_; }
-  // The number of tokens that the texts have fewer than bytes.
+  // How many fewer tokens than bytes the texts have.
   int64_t saved() const { return saved_; }
 
  private:
@@ -141,7 +141,7 @@ struct BpeTrainer::State {
   PretokenCounter counter;
   int64_t pretokens = 0;
   int64_t distinct = 0;
-  int64_t tokens = 0;  // the bytes, until Train is done
+  int64_t tokens = 0;  // the number of bytes until Train is done
   bool trained = false;
 };
 

@@ -28,10 +28,10 @@ TEST(MergeQueue, PopsTheBestWhileCountsFallAndPairsCome) {
   const auto below = [&](uint64_t n) { return static_cast<int64_t>(rng.Below(draws++, n)); };
   PairCounts counts;
   MergeQueue queue(2);
-  std::vector<MergeCandidate> all;  // with the counts they have now
+  std::vector<MergeCandidate> all;  // with their current counts
   int32_t next = 0;
   const auto add = [&](int64_t count) {
-    // Scrambled, so that pairs do not come in their order; 7919 is prime.
+    // Scrambled, so that pairs are not in order; 7919 is prime.
     const int32_t left = next++ * 5003 % 7919;
     const MergeCandidate candidate{count, left, left % 7, 0, 0};
     counts.Reserve(1);
@@ -95,7 +95,7 @@ Pairs PairsOf(const BpeVocab& vocab) {
   return pairs;
 }
 
-// The rule by itself: counts all pairs anew for each merge.
+// The rule itself: counts all pairs again for each merge.
 Pairs NaiveMerges(const std::vector<std::string>& texts, int64_t merges, int64_t min_count,
                   SplitPattern pattern = SplitPattern::kGpt2) {
   std::vector<std::vector<int64_t>> pretokens;
@@ -130,7 +130,7 @@ Pairs NaiveMerges(const std::vector<std::string>& texts, int64_t merges, int64_t
   return made;
 }
 
-// `length` letters of `alphabet`, of which the last is rarer.
+// `length` letters of `alphabet`, the last of which is rarer.
 std::string RandomText(uint64_t seed, size_t length, const std::string& alphabet) {
   const CounterRng rng(seed, 0);
   std::string text;
@@ -173,7 +173,7 @@ TEST(BpeTrainer, UsesThePatternItIsGiven) {
 }
 
 TEST(BpeTrainer, CountsOverlapsAndMergesFromTheLeft) {
-  // aaa counts 2 of (a, a), as much as bcbc counts (b, c); the smaller pair comes first, and leaves
+  // aaa counts 2 of (a, a), as many as bcbc has of (b, c); the smaller pair comes first, and leaves
   // (aa, a), which is not (a, aa).
   const Pairs expected = {{'a', 'a'}, {'b', 'c'}, {256, 'a'}, {257, 257}};
   EXPECT_EQ(PairsOf(TrainOn({"aaa", "bcbc"}, Raw(9))), expected);
@@ -327,8 +327,9 @@ TEST_P(TrainGolden, Tinyshakespeare) {
 INSTANTIATE_TEST_SUITE_P(, TrainGolden,
                          testing::Values(std::pair("train_golden_gpt2byte.json", Bytes::kGpt2),
                                          std::pair("train_golden_rawbyte.json", Bytes::kRaw)),
-                         [](const auto& of) {
-                           return of.param.second == Bytes::kGpt2 ? "gpt2_bytes" : "raw_bytes";
+                         [](const auto& param_info) {
+                           return param_info.param.second == Bytes::kGpt2 ? "gpt2_bytes"
+                                                                          : "raw_bytes";
                          });
 
 }  // namespace

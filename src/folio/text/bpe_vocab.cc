@@ -18,7 +18,7 @@
 namespace folio {
 namespace {
 
-constexpr char32_t kFirstOther = 0x100;  // the name of the first byte that has not its own
+constexpr char32_t kFirstOther = 0x100;  // name of the first byte that is not named by itself
 constexpr size_t kNames = 0x144;
 
 constexpr bool IsOwnName(int byte) {
@@ -28,7 +28,7 @@ constexpr bool IsOwnName(int byte) {
 struct NameTables {
   std::array<uint8_t, 256> order = {};
   std::array<char32_t, 256> names = {};
-  std::array<int16_t, kNames> bytes = {};  // of a name; -1 if it is none
+  std::array<int16_t, kNames> bytes = {};  // byte of a name; -1 if it is none
 };
 
 constexpr NameTables MakeTables() {
@@ -99,7 +99,7 @@ bool IsSpace(std::string_view text) {
   return c.status == Utf8Status::kValid && ClassOf(c.code) == CharClass::kSpace;
 }
 
-// The token as files write it.
+// The token as written in files.
 std::string Shown(const BpeVocab& vocab, int32_t id) {
   return fmt::format("'{}' (id {})", ByteNames(vocab.tokens[static_cast<size_t>(id)]), id);
 }
@@ -163,7 +163,7 @@ void CheckByteTokens(const BpeVocab& vocab, const std::string& where) {
   }
 }
 
-// Returns which ids are special.
+// Returns a flag for each id: true if it is special.
 std::vector<bool> CheckSpecials(const BpeVocab& vocab, const ByteIndex& index,
                                 const std::string& where) {
   std::vector<bool> special(vocab.tokens.size());
@@ -208,8 +208,7 @@ void CheckMerges(const BpeVocab& vocab, const std::vector<bool>& special,
     return id >= 0 && static_cast<size_t>(id) < ids && !special[static_cast<size_t>(id)] &&
            !not_merged[static_cast<size_t>(id)] && !vocab.tokens[static_cast<size_t>(id)].empty();
   };
-  // Two merges of one pair have the same result. Hardly any token is made by two pairs, so only
-  // those are compared.
+  // Two merges of one pair have the same result. Few tokens are made by two pairs: compare those.
   std::vector<int32_t> left_of(ids, kNoToken);
   std::set<std::pair<int32_t, int32_t>> further;
   for (size_t rank = 0; rank < vocab.merges.size(); ++rank) {
@@ -255,11 +254,11 @@ class RankSimulation {
   }
 
   struct Scratch {
-    std::vector<size_t> begins;  // of the symbols, and the end
-    std::vector<int32_t> ranks;  // of each symbol with the next; kNoToken if they do not merge
+    std::vector<size_t> begins;  // begin of each symbol, and the end
+    std::vector<int32_t> ranks;  // rank of each symbol with the next; kNoToken if they do not merge
   };
 
-  // The last merge that makes `token`; nothing if its bytes do not lead there.
+  // The last merge that makes `token`; nothing if merging its bytes does not produce it.
   std::optional<BpeMerge> LastMerge(std::string_view token, int32_t id, Scratch& scratch) const {
     std::vector<size_t>& begins = scratch.begins;
     std::vector<int32_t>& ranks = scratch.ranks;
@@ -326,7 +325,7 @@ bool AppendNamedBytes(std::string_view names, std::string& bytes) {
   char* out = bytes.data() + before;
   bool good = true;
   for (size_t i = 0; i < names.size() && good;) {
-    // All names are one byte of UTF-8 or two, the first of two being C2 to C5.
+    // Every name is one or two bytes of UTF-8, the first of two being C2 to C5.
     const uint32_t first = static_cast<uint8_t>(names[i++]);
     uint32_t name = first;
     if (first >= 0x80) {

@@ -14,18 +14,18 @@
 
 namespace folio {
 
-// GPT-2's printable names of the 256 bytes, under which vocabulary files write tokens: a byte that
+// GPT-2's printable names of the 256 bytes, with which vocabulary files write tokens: a byte that
 // Latin-1 prints (21-7E, A1-AC, AE-FF) is named by itself, the other 68, in order, by U+0100 to
 // U+0143. A space is named Ġ, a line feed Ċ.
 
-// The bytes in the order of GPT-2's ids: of first its printable ones, then the others.
+// The bytes in the order of GPT-2's ids: the printable ones, then the others.
 const std::array<uint8_t, 256>& Gpt2ByteOrder();
 
 // Appends the names of the bytes, in UTF-8.
 void AppendByteNames(std::string_view bytes, std::string& out);
 std::string ByteNames(std::string_view bytes);
 
-// Appends the bytes that `names` names. False, with `bytes` as it was, where something is not the
+// Appends the bytes for `names`. Returns false, with `bytes` unchanged, if something is not the
 // name of a byte.
 bool AppendNamedBytes(std::string_view names, std::string& bytes);
 
@@ -58,8 +58,8 @@ class ByteStrings {
   std::vector<size_t> ends_ = {0};
 };
 
-// Two neighbouring tokens that become one. Merges are listed by rank: of all pairs in a pretoken,
-// the first in the list is merged first, the leftmost where it occurs more than once.
+// Two neighbouring tokens that become one. Merges are listed by rank: among all pairs in a
+// pretoken, the first in the list is merged first, at its leftmost occurrence.
 struct BpeMerge {
   int32_t left = 0;
   int32_t right = 0;
@@ -68,119 +68,114 @@ struct BpeMerge {
   bool operator==(const BpeMerge&) const = default;
 };
 
-// In the files of vocabularies that are merged of characters, and in texts for them, this stands
-// for a space.
+// Stands for a space in vocabularies that are merged from characters, in files and in texts.
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
-// The rule of which texts get a space put before them, so that their first word is as others are.
+// Says which texts get a space in front, so that their first word is encoded like others.
 enum class SpacePrefix {
   kNever,
-  kEach,              // every text, and what is behind an added token
-  kEachUnlessThere,   // the same, but for what begins with a space
-  kFirstUnlessThere,  // of a text with added tokens only the beginning
+  kEach,              // every text, also after an added token
+  kEachUnlessThere,   // the same, except for texts that begin with a space
+  kFirstUnlessThere,  // only the beginning of the whole text, which may contain added tokens
 };
 
-// A token that is cut out of a text where the text has its own, before the rest is encoded: what
-// Hugging Face's libraries call an added token.
+// A token that is cut out of a text wherever its own text occurs, before the rest is encoded;
+// Hugging Face's libraries call it an added token.
 struct AddedToken {
   std::string text;
   int32_t id = 0;
   bool special = false;      // only where a SpecialRule allows it
-  bool left_strip = false;   // with the white space before it
-  bool right_strip = false;  // with the white space behind it
-  bool single_word = false;  // only where no word goes on beside it
-  // It is looked for in what the tokenizer made of the text before merging, by what it makes of the
-  // token's own text; else in the text as it is, which is cut first.
+  bool left_strip = false;   // includes the white space before it
+  bool right_strip = false;  // includes the white space behind it
+  bool single_word = false;  // only if no word continues beside it
+  // Its normalized text is searched for in the normalized text; else its own text in the original
+  // text, which is cut first.
   bool normalized = false;
-  // It is not of the tokens that are merged, whose bytes another one may have then.
+  // It takes no part in merging; a merged token may have the same bytes.
   bool alone = false;
 
   bool operator==(const AddedToken&) const = default;
 };
 
-// Everything that makes a BPE: plain data, as loaders make it and writers write it.
+// The complete definition of a BPE as plain data, which loaders fill and writers write.
 struct BpeVocab {
-  std::string name = {};  // of a published encoding, "gpt2"; empty for others
+  std::string name = {};  // name of a published encoding, "gpt2"; empty for others
   SplitPattern pattern = SplitPattern::kGpt2;
-  // The bytes of each id; empty where an id is not used. Special and added tokens have theirs here
-  // too.
+  // The bytes of each id; empty for unused ids. Includes special and added tokens.
   ByteStrings tokens = {};
   std::vector<BpeMerge> merges = {};
-  // Special tokens by id: no merge makes them; they are matched as text, longest first, where they
-  // are allowed.
+  // Special tokens by id: no merge makes them; matched as text, longest first, where allowed.
   std::vector<SpecialToken> specials = {};
-  // A pretoken that is a token is encoded as it, also where merges would not make it.
+  // A pretoken that equals a token becomes that token, even if merges would not make it.
   bool whole_pretokens = false;
-  // Not all bytes are tokens, as where a vocabulary was learnt from text alone. A byte without one
-  // is left out, or becomes the token `unknown` where there is such (not -1); with `fuse_unknown`
-  // several in a row become one.
+  // Not all bytes are tokens, as when a vocabulary was trained from text alone. A byte without a
+  // token is dropped, or becomes the token `unknown` if that is not -1; with `fuse_unknown` several
+  // in a row become one.
   bool partial = false;
   int32_t unknown = -1;
   bool fuse_unknown = false;
-  // Of a byte-level BPE empty. Else the ids of the tokens <0x00> to <0xFF>: merging begins with
-  // characters, as SentencePiece has it, and one that is no token becomes those of its bytes. These
-  // tokens may have the same bytes as others.
+  // Empty for a byte-level BPE. Else the ids of the tokens <0x00> to <0xFF>: merging begins with
+  // characters, as in SentencePiece, and a character without a token becomes the tokens of its
+  // bytes. These tokens may have the same bytes as others.
   std::vector<int32_t> byte_tokens = {};
-  // Merges that make the same token stand one behind the other and have the same rank.
+  // Merges that make the same token are adjacent and have the same rank.
   bool ranked_by_token = false;
 
-  // Texts are brought into Unicode's composed form (nfc.h).
+  // Texts are normalized to Unicode's composed form (nfc.h).
   bool nfc = false;
-  // Only with byte_tokens. Of these vocabularies U+2581 is a space, in texts and in files.
+  // Only with byte_tokens, where U+2581 stands for a space in texts and in files.
   SpacePrefix space_prefix = SpacePrefix::kNever;
   bool strips_space = false;  // decoding takes one space from the beginning of a text
-  // By id: tokens that are not special, and what special tokens do more than stand where their text
-  // is.
+  // By id: tokens that are not special, and special tokens that do more than match their text.
   std::vector<AddedToken> added = {};
-  // Ids that stand before and behind a text that is given to the model as a whole.
+  // Ids before and behind a text that is given to the model as a whole.
   std::vector<int32_t> before = {};
   std::vector<int32_t> behind = {};
 
   bool operator==(const BpeVocab&) const = default;
 };
 
-// The special token of an id, null if it is none's.
+// The special token with this id, or null.
 const SpecialToken* FindSpecial(std::span<const SpecialToken> by_id, size_t id);
 
-// Returns which ids are no part of what merges make, and may have the bytes of others: added tokens
-// that are alone, and byte_tokens. Ids that do not exist are passed over.
+// Returns a flag for each id that takes no part in merging, and may have the bytes of another:
+// added tokens that are alone, and byte_tokens. Ids that do not exist are ignored.
 std::vector<bool> NotMerged(const BpeVocab& vocab);
 
-// Throws a kInput Error, beginning with `where`, unless all 256 single bytes are tokens, or
-// `partial` says that they are not, and none of them is special; no two tokens have the same bytes;
-// every merge names tokens that are not special, and the bytes of the two put together are those of
-// the merged one; no pair is merged twice; specials are by ascending id, are the UTF-8 text that
-// `tokens` has for their ids, and are not what files would write for another token (ByteNames); and
-// there are at most kMaxVocabIds ids, the last of them used, and kMaxMerges merges, with the
-// symbols that are no tokens counted.
+// Throws a kInput Error that begins with `where` unless: all 256 single bytes are tokens (or
+// `partial`), none of them special; no two tokens have the same bytes; every merge names tokens
+// that are not special, and their joined bytes are those of the merged token; no pair is merged
+// twice; specials are sorted by id, are the UTF-8 text that `tokens` has for their ids, and differ
+// from the names that files would write for other tokens (ByteNames); and there are at most
+// kMaxVocabIds ids, the last of them used, and kMaxMerges merges, including symbols that are no
+// tokens.
 void CheckBpeVocab(const BpeVocab& vocab, const std::string& where);
-// The same where there is an index of all tokens already, but for NotMerged.
+// The same with an existing index of all tokens except those of NotMerged.
 void CheckBpeVocab(const BpeVocab& vocab, const ByteIndex& index, const std::string& where);
 
-// The merges of a vocabulary that is given by ranks alone (tiktoken's files): two neighbours become
-// one if their bytes put together are a token, the lowest id first, the leftmost where there are
-// several. Of a token's bytes by themselves these rules lead to one last pair or to none, and what
-// stands around them changes nothing of that until a merge reaches across their borders; so this
-// pair is the only one that ever makes the token. Returned by merged id; without those tokens that
-// can only be a whole pretoken.
-// Ids below `ranks` are tokens or empty. REQUIRES: all 256 bytes are among them.
-// The time for one token grows with the square of its length.
+// The merges of a vocabulary that is defined by ranks alone (tiktoken's files): two neighbours
+// become one if their joined bytes are a token, the lowest id first, the leftmost first. These
+// rules reduce a token's bytes to one last pair or to none, and its context has no influence until
+// a merge crosses its borders; so this pair is the only one that ever makes the token. Returned by
+// merged id; without tokens that can only be a whole pretoken. Ids below `ranks` are tokens or
+// empty. REQUIRES: all 256 bytes are among them. The time for one token grows with the square of
+// its length.
 std::vector<BpeMerge> MergesFromRanks(const ByteStrings& tokens, int32_t ranks);
 
-// Finds byte strings by their contents: the first `count` of `strings`, which must outlive it and
-// stay as they are. Empty ones are left out.
+// Finds byte strings by their contents: the first `count` of `strings`, which must outlive it
+// unchanged. Empty ones are left out.
 class ByteIndex {
  public:
   static constexpr int32_t kNone = -1;
 
-  // Those of `left_out`, if it is not empty, are left out too.
-  // REQUIRES: count <= strings.size() < 2^31.
+  // Strings marked in `left_out`, if it is not empty, are left out too. REQUIRES: count <=
+  // strings.size() < 2^31.
   ByteIndex(const ByteStrings& strings, size_t count, const std::vector<bool>& left_out = {});
 
-  // The number of the string, the first if it is there twice; kNone if it is not there.
+  // The index of the string, the first of two equal ones; kNone if it is missing.
   int32_t Find(std::string_view bytes) const;
 
-  // Two strings that are the same, if any are.
+  // Two equal strings, if there are any.
   struct Twins {
     int32_t first = 0;
     int32_t second = 0;
@@ -194,7 +189,7 @@ class ByteIndex {
   };
 
   const ByteStrings& strings_;
-  std::vector<Slot> slots_;  // a power of two of them, at least half of them free
+  std::vector<Slot> slots_;  // their number is a power of two, at least half of them free
   uint64_t mask_;
   std::optional<Twins> twins_;
 };

@@ -160,7 +160,7 @@ TEST(BpeVocab, RefusesWrongMerges) {
   EXPECT_TRUE(Contains(merged({0, 1, 256}), "together are not 'he'"));
   EXPECT_TRUE(Contains(merged({256, 256, 256}), "together are not 'he'"));
   EXPECT_TRUE(Contains(merged(good.merges[0]), "merge 15 appears twice", "'h'"));
-  // Two pairs that make one token are no mistake; each of them twice is.
+  // Two pairs that make one token are allowed; repeating either is not.
   BpeVocab vocab = MakeTestVocab({{"a", "b"}, {"b", "c"}, {"ab", "c"}}, {});
   vocab.merges.push_back({static_cast<int32_t>('a' - '!'), 257, 258});
   CheckBpeVocab(vocab, "here");
@@ -177,7 +177,7 @@ TEST(BpeVocab, RefusesTooManyIds) {
   EXPECT_TRUE(Contains(Refusal(vocab), "too large"));
 }
 
-// The rule itself, without an index: neighbours that together are a token of the lowest id.
+// The rule itself, without an index: neighbours that together are a token, the lowest id first.
 std::vector<int32_t> EncodeByRanks(const std::map<std::string, int32_t>& ranks,
                                    const std::string& pretoken) {
   std::vector<std::string> symbols;
@@ -200,8 +200,8 @@ std::vector<int32_t> EncodeByRanks(const std::map<std::string, int32_t>& ranks,
   return ids;
 }
 
-// Every vocabulary of up to five tokens over two letters in random order, parts missing or late:
-// pairs give what ranks give, on every string of up to nine letters.
+// Every vocabulary of up to five tokens over two letters in random order, with parts missing or
+// late: pairs give the same as ranks on every string of up to nine letters.
 TEST(MergesFromRanks, PairsDoWhatRanksDo) {
   TestRng rng(1);
   for (int round = 0; round < (kSanitized ? 12 : 60); ++round) {

@@ -36,21 +36,21 @@ class CharTokenizer final : public Tokenizer {
   std::string FileContents() const override;
 
  private:
-  int32_t IdOf(char32_t code) const;  // -1 if it has none
+  int32_t IdOf(char32_t code) const;  // -1 if it has no token
 
   static constexpr int kPage = 256;
   std::vector<char32_t> characters_;
   std::vector<SpecialToken> specials_;
   std::string bytes_;                              // all characters, one after the other
-  std::vector<uint32_t> starts_;                   // where each begins in bytes_, and the end
+  std::vector<uint32_t> starts_;                   // begin of each in bytes_, and the end
   std::vector<int32_t> page_of_;                   // code / kPage -> page, or -1
   std::vector<std::array<int32_t, kPage>> pages_;  // ids, or -1
 };
 
-// The character that `text` is, or 0 if it is not exactly one.
+// The character, if `text` is exactly one, else 0.
 char32_t OnlyCharacter(std::string_view text);
 
-// Collects the set of characters of texts that come in pieces cut anywhere.
+// Collects the set of characters of texts that come in pieces, cut at any byte.
 class CharSetBuilder {
  public:
   // Names the text whose pieces follow, for messages.
@@ -60,13 +60,13 @@ class CharSetBuilder {
   // Throws like Add if the text ends inside a character.
   void EndText();
 
-  // Characters counted so far, repeated ones too.
+  // Characters counted so far, with repetitions.
   int64_t characters() const { return characters_; }
   // Throws a kInput Error if there were no characters at all.
   std::unique_ptr<CharTokenizer> Build() const;
 
  private:
-  // Takes the complete characters and returns how many bytes they are.
+  // Takes the complete characters and returns the number of their bytes.
   size_t Take(std::string_view text);
   [[noreturn]] void Fail(int64_t byte) const;
 
@@ -74,7 +74,7 @@ class CharSetBuilder {
   std::vector<bool> seen_ = std::vector<bool>(kCodes);
   std::string where_;
   std::string tail_;  // an incomplete character
-  int64_t byte_ = 0;  // of the current text, where tail_ begins
+  int64_t byte_ = 0;  // offset of tail_ in the current text
   int64_t characters_ = 0;
 };
 

@@ -43,7 +43,7 @@ class AnswerFinder {
   }
 
  private:
-  // From the first to the last character that a message gave.
+  // The range from the first to the last character that a message produced.
   std::optional<TextRange> ShownOf(size_t message) const {
     std::optional<TextRange> shown;
     for (const MessageRange& part : whole_.of_messages) {
@@ -54,7 +54,7 @@ class AnswerFinder {
     return shown;
   }
 
-  // What the template makes of the first messages; nothing where it does not take them alone.
+  // The template's output for the first messages; nothing if it does not accept them alone.
   std::optional<RenderedChat> Beginning(size_t messages, bool ask) const {
     ChatInput part = input_;
     part.messages = Json::array();
@@ -107,7 +107,7 @@ class AnswerFinder {
   std::span<const std::string> ends_;
 };
 
-// Of the parts between {% generation %} and its end, those of messages that are learned.
+// The parts between {% generation %} and its end that belong to learned messages.
 std::vector<TextRange> LearnedOfMarked(const ChatInput& input, const RenderedChat& whole,
                                        const std::vector<bool>& learned) {
   std::vector<size_t> answers;

@@ -8,19 +8,19 @@
 
 namespace folio {
 
-// Returns, for each message of the assistant that `learned` (one for each message) wants, what of
-// `whole` the model is to write for it, its end of turn included: `whole` is what the template
-// makes of `input`, the whole conversation.
+// Returns, for each message of the assistant that `learned` (one flag for each message) selects,
+// the part of `whole` that the model should write for it, including its end of turn. `whole` is the
+// template's output for `input`, the whole conversation.
 //
-// Where the template marks it with {% generation %}, it is that. Else an answer begins behind the
-// prompt for it, as the template writes that with the messages before: where the whole has another
-// beginning (a system message that goes before the last question), behind what the prompt and the
-// whole have in common between the message before and the answer. It ends with the first of
-// `ends`, the texts of tokens, before the next message; where there is none, where its turn ends,
-// if the template writes a conversation's beginning as it writes the whole's, or else with its
-// last character.
+// If the template marks that part with {% generation %}, that is used. Else an answer begins behind
+// its prompt, as the template writes it for the messages before; if the whole begins differently (a
+// system message may be moved before the last question), behind the longest common part of the
+// prompt and the whole between the message before and the answer. It ends with the first of `ends`,
+// the texts of tokens, before the next message; if there is none, at the end of its turn, provided
+// that the template writes a conversation's beginning as it writes the whole, or else with its last
+// character.
 //
-// Throws a kInput Error, which says the message, where the whole shows nothing of an answer.
+// Throws a kInput Error that names the message if the whole does not contain an answer.
 std::vector<TextRange> FindAnswers(const ChatTemplate& chat_template, const ChatInput& input,
                                    const RenderedChat& whole, const std::vector<bool>& learned,
                                    std::span<const std::string> ends);

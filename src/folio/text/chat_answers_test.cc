@@ -15,7 +15,7 @@ using Messages = std::vector<ChatMessage>;
 constexpr ChatRole kSystem = ChatRole::kSystem, kUser = ChatRole::kUser,
                    kAssistant = ChatRole::kAssistant, kTool = ChatRole::kTool;
 
-// What of a conversation is an answer, between brackets.
+// A conversation with its answers in brackets.
 std::string AnswersOf(const ChatTemplate& chat, const Messages& messages,
                       const Strings& ends = {}) {
   ChatInput input;
@@ -58,8 +58,8 @@ TEST(ChatAnswers, GoUpToTheEndOfTheTurn) {
   }
 }
 
-// As Qwen 3's: the template writes what was thought for the last answer alone, so that the
-// beginning of a conversation is not that of the whole.
+// Like Qwen 3's: the template writes the reasoning for the last answer alone, so that the beginning
+// of a conversation differs from that of the whole.
 TEST(ChatAnswers, AreFoundWhereFormerTurnsAreWrittenOtherwise) {
   const std::string source =
       "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}"
@@ -73,13 +73,13 @@ TEST(ChatAnswers, AreFoundWhereFormerTurnsAreWrittenOtherwise) {
   const Messages messages = {{kUser, "q"}, thought, {kUser, "q"}, thought};
   EXPECT_EQ(AnswersOf(source, messages, {"<end>"}), "[a<end>][<think>hm</think>a<end>]");
   EXPECT_EQ(AnswersOf(source, messages), "[a][<think>hm</think>a<end>\n]");
-  // The prompt for an answer may have more than what is written of former ones.
+  // The prompt for an answer may have more than the template writes for earlier ones.
   const std::string opens =
       source.substr(0, source.rfind("<assistant>")) + "<assistant><think></think>{% endif %}";
   EXPECT_EQ(AnswersOf(opens, messages, {"<end>"}), "[a<end>][hm</think>a<end>]");
 }
 
-// As Mistral's: what the system says goes before the last question.
+// Like Mistral's: the system text is moved before the last question.
 TEST(ChatAnswers, AreFoundWhereTheSystemsTextMoves) {
   const std::string source =
       "{% set ns = namespace(system='') %}{{ bos_token }}{% for m in messages %}"
@@ -118,7 +118,7 @@ TEST(ChatAnswers, OnlyThoseAreTakenThatAreLearned) {
   EXPECT_EQ(AnswersOf(*OpenChatTemplate("nanochat"), messages), "[b<|assistant_end|>]");
 }
 
-// The numbers of messages begin again.
+// Message numbers wrap around.
 TEST(ChatAnswers, AreFoundInLongConversations) {
   Messages messages;
   std::string expected;

@@ -24,18 +24,17 @@ namespace fs = std::filesystem;
 constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kSpecialsFile = "special_tokens_map.json";
 constexpr const char* kMoreTemplates = "additional_chat_templates";
-constexpr const char* kForTools = "tool_use";             // the name of the template for that
-constexpr uint64_t kMostConfigBytes = uint64_t{1} << 26;  // added tokens make it long
+constexpr const char* kForTools = "tool_use";             // the name of the template for tools
+constexpr uint64_t kMostConfigBytes = uint64_t{1} << 26;  // long because of added tokens
 
-// A token of tokenizer_config.json: a text, or an object with its text in "content".
+// A token in tokenizer_config.json: a text, or an object with its text in "content".
 std::string TokenText(const Json& config, std::string_view key) {
   const Json* token = config.find(key);
   if (token != nullptr && token->is_object()) token = token->find("content");
   return token != nullptr && token->is_string() ? token->text() : std::string();
 }
 
-// Templates by their names: a text is the one called "default", and several are
-// [{"name": ..., "template": ...}, ...].
+// Reads templates: a text is "default", several are [{"name": ..., "template": ...}, ...].
 void ReadTemplates(const Json& config, ChatSource& source) {
   const Json* found = config.find("chat_template");
   if (found == nullptr) return;
@@ -56,7 +55,7 @@ std::tm LocalTime() {
   return local;
 }
 
-// The special token that comes behind what the assistant says, if one does.
+// The special token that ends the assistant's turn, if there is one.
 std::optional<int32_t> EndOfTurn(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                  ChatInput input) {
   input.messages = ChatMessagesJson(
@@ -67,7 +66,7 @@ std::optional<int32_t> EndOfTurn(const Tokenizer& tokenizer, const ChatTemplate&
     const SpecialFinder finder(tokenizer.special_tokens(), SpecialRule::Allow());
     const auto match = finder.Next(chat.text, chat.said.back().end);
     return match.token == nullptr ? std::nullopt : std::optional(match.token->id);
-  } catch (const Error&) {  // it takes no such conversation
+  } catch (const Error&) {  // it does not accept such a conversation
     return std::nullopt;
   }
 }
@@ -82,8 +81,7 @@ Json WithoutNullContents(const Json& messages) {
   return all;
 }
 
-// The same messages with the text of each object that is the arguments of a call, or the object of
-// such a text.
+// The same messages with arguments of calls converted from objects to texts or back.
 Json WithOtherArguments(const Json& messages) {
   Json all = Json::array();
   for (Json message : messages) {
@@ -102,14 +100,14 @@ Json WithOtherArguments(const Json& messages) {
   return all;
 }
 
-// Names that the template knows from folio.
+// Variables of the template that folio sets itself.
 bool IsOwnVariable(std::string_view name) {
   constexpr std::string_view kOwn[] = {"messages", "tools", "add_generation_prompt", "bos_token",
                                        "eos_token"};
   return std::ranges::find(kOwn, name) != std::end(kOwn);
 }
 
-// With the tokens of roles a conversation is its texts. Throws a kInput Error for one that is more.
+// With role tokens a conversation consists of texts alone. Throws a kInput Error for anything else.
 void RequirePlain(const Conversation& conversation) {
   if (conversation.tools.is_null() && conversation.variables.empty()) return;
   throw InputError(conversation.tools.is_null()
@@ -119,9 +117,8 @@ void RequirePlain(const Conversation& conversation) {
                    "remove them, or use a model whose chat template supports them");
 }
 
-// Returns where each id ends in `text`, which they are of. Tokenizers may put a space before a
-// text, and special tokens may take the white space beside them: neither is a mistake. Empty where
-// the ids are of another text.
+// Returns the end of each id in `text`. Tokenizers may prepend a space, and special tokens may
+// absorb the white space beside them: both are accepted. Empty if the ids decode to another text.
 std::vector<size_t> EndsIn(std::string_view text, const Tokenizer& tokenizer,
                            std::span<const int32_t> ids) {
   std::vector<size_t> ends;
@@ -141,7 +138,7 @@ std::vector<size_t> EndsIn(std::string_view text, const Tokenizer& tokenizer,
   return ends;
 }
 
-// The tokens that have any of a range of bytes.
+// The tokens that overlap ranges of bytes.
 std::vector<TokenRange> TokensOf(std::span<const TextRange> ranges, std::span<const size_t> ends) {
   std::vector<TokenRange> found;
   for (const TextRange& range : ranges) {
@@ -167,7 +164,7 @@ ChatSource ReadChatSource(const fs::path& dir) {
               .eos_token = TokenText(config, "eos_token")};
     ReadTemplates(config, source);
   }
-  // Older writers name them there alone.
+  // Older writers name them only there.
   const fs::path specials = dir / kSpecialsFile;
   if ((source.bos_token.empty() || source.eos_token.empty()) && Exists(specials)) {
     const Json map = ParseJson(ReadFile(specials, kMostConfigBytes), specials.string());
@@ -228,9 +225,9 @@ const ChatTemplate& ChatEncoder::TemplateFor(const Conversation& conversation) c
   return found;
 }
 
-// The messages of `input` become those that the template takes.
+// Changes the messages of `input` to a form that the template accepts.
 RenderedChat ChatEncoder::Render(const Conversation& conversation, ChatInput& input) const {
-  const ChatTemplate& of = TemplateFor(conversation);
+  const ChatTemplate& chat_template = TemplateFor(conversation);
   const Json given = std::move(input.messages);
   const bool nulls = std::ranges::any_of(conversation.messages, &ChatMessage::silent);
   const bool calls = std::ranges::any_of(conversation.messages, [](const ChatMessage& message) {
@@ -248,7 +245,7 @@ RenderedChat ChatEncoder::Render(const Conversation& conversation, ChatInput& in
     ChatInput tried = input;
     tried.messages = std::move(form);
     try {
-      RenderedChat chat = of.Render(tried);
+      RenderedChat chat = chat_template.Render(tried);
       if (taken && chat.wrote_values) continue;
       const bool meant = !chat.wrote_values;
       taken = std::move(chat);
@@ -296,13 +293,13 @@ EncodedChat ChatEncoder::EncodeAnswers(const Tokenizer& tokenizer, const Convers
   return encoded;
 }
 
-// The same with the tokens of roles.
+// The same with role tokens.
 EncodedChat ChatEncoder::EncodeTurns(const Tokenizer& tokenizer, const Conversation& conversation,
                                      std::string_view where) const {
   RequirePlain(conversation);
   EncodedChat encoded;
   for (const ChatMessage& message : conversation.messages) {
-    const size_t begin = encoded.ids.size() + 1;  // behind the token of the role
+    const size_t begin = encoded.ids.size() + 1;  // behind the role's token
     EncodeChat(tokenizer, *format_, {&message, 1}, /*ask=*/false, where, encoded.ids);
     if (message.role != ChatRole::kAssistant || !message.learned) continue;
     encoded.answers.push_back({begin, encoded.ids.size()});

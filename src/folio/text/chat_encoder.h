@@ -19,10 +19,10 @@ class ChatTemplate;  // (text/chat_template.h)
 struct ChatInput;
 struct RenderedChat;
 
-// Reads the templates of a model directory of Hugging Face's: chat_template.jinja, else the
-// "chat_template" of tokenizer_config.json, of several the one called "default", and the one called
-// "tool_use" of these and of additional_chat_templates/. Throws a kInput Error for a file that is
-// none.
+// Reads the templates of a Hugging Face model directory: chat_template.jinja, else the
+// "chat_template" of tokenizer_config.json; among several the one named "default", and the one
+// named "tool_use" from these and from additional_chat_templates/. Throws a kInput Error for a
+// malformed file.
 ChatSource ReadChatSource(const std::filesystem::path& dir);
 
 // A range of tokens, [begin, end).
@@ -32,49 +32,48 @@ struct TokenRange {
   bool operator==(const TokenRange&) const = default;
 };
 
-// A whole conversation as tokens, and which of them the model is to write.
+// A whole conversation as tokens, and the tokens that the model should write.
 struct EncodedChat {
   std::vector<int32_t> ids;
-  std::vector<TokenRange> answers;  // that training learns, each with the token that ends it
-  bool ended = true;                // a token of ends() ends the last of these
+  std::vector<TokenRange> answers;  // the answers to learn, each with the token that ends it
+  bool ended = true;                // the last answer ends with a token of ends()
 };
 
-// Conversations as the tokens of a model: by the tokens of roles (text/chat.h), or by a template.
+// Conversations as tokens of a model: by role tokens (text/chat.h), or by a template.
 class ChatEncoder {
  public:
   ChatEncoder(const ChatFormat& format);
-  // The tokenizer is only looked at. Of `source` the tokens are those of the template, and the
-  // template for conversations with tools, if it has one of its own.
+  // Does not keep the tokenizer. `source` gives the template's tokens, and the template for
+  // conversations with tools, if there is a separate one.
   ChatEncoder(const Tokenizer& tokenizer, std::shared_ptr<const ChatTemplate> chat_template,
               const ChatSource& source);
 
-  // Sets variables of the template for all conversations that do not set them otherwise. Throws a
-  // kInput Error for those that the template does not look at.
+  // Sets variables of the template for all conversations that do not set them themselves. Throws a
+  // kInput Error for variables that the template does not read.
   void SetVariables(Json variables);
 
-  // Appends the ids of a conversation, with `ask` up to where the assistant's answer begins. What
-  // looks like a special token in a message is ordinary text. `where` is for errors, as in
+  // Appends the ids of a conversation, with `ask` up to the begin of the assistant's answer.
+  // Special tokens inside of messages are ordinary text. `where` is for errors, as in
   // Tokenizer::Encode.
   //
-  // Templates are given messages as they are; where one fails with them or writes what was meant
-  // for another form, contents that are null become empty texts, and arguments of calls become
-  // texts of objects, or objects of texts, if it takes them so.
+  // Templates get messages unchanged; if a template fails with them or writes values that were
+  // meant for another form, null contents become empty texts, and arguments of calls become texts
+  // of objects, or objects of texts, if the template accepts these.
   //
-  // Throws a kInput Error for a conversation that the template does not take, and for tools and
-  // variables that it does not look at.
+  // Throws a kInput Error for a conversation that the template does not accept, and for tools and
+  // variables that it does not read.
   void Encode(const Tokenizer& tokenizer, const Conversation& conversation, bool ask,
               std::string_view where, std::vector<int32_t>& ids) const;
 
-  // A whole conversation, to learn from: those answers are told that messages want learned. Throws
-  // what Encode throws, and a kInput Error where an answer cannot be found in it.
+  // A whole conversation for training; it lists the answers that are to be learned. Throws what
+  // Encode throws, and a kInput Error if an answer cannot be found in the text.
   EncodedChat EncodeAnswers(const Tokenizer& tokenizer, const Conversation& conversation,
                             std::string_view where) const;
 
-  // Returns whether the template, or the tokens of roles, make anything of a member of messages
-  // beside role and content.
+  // Returns true if the template, or the role tokens, use a member beside role and content.
   bool ReadsMember(std::string_view name) const;
 
-  // The tokens of roles; null where a template says what turns look like.
+  // The role tokens; null if a template defines the turns.
   const ChatFormat* format() const { return format_ ? &*format_ : nullptr; }
   // The tokens that end an answer.
   const std::vector<int32_t>& ends() const { return ends_; }
@@ -94,9 +93,9 @@ class ChatEncoder {
   std::vector<std::string> end_texts_;  // of ends_
 };
 
-// The encoder for a model with this tokenizer: by its tokens of roles, else by the template that
-// came with it. Nothing if it has neither. Throws a kInput Error for a template that folio does not
-// know.
+// The encoder for a model with this tokenizer: by its role tokens, else by the template that came
+// with it. Nothing if it has neither. Throws a kInput Error for a template that folio does not
+// support.
 std::optional<ChatEncoder> FindChatEncoder(const Tokenizer& tokenizer);
 
 }  // namespace folio

@@ -76,7 +76,7 @@ TEST_F(ChatEncoders, TemplatesAreReadFromFilesOfModels) {
   source = ReadChatSource(At(""));
   EXPECT_EQ(source.text, "j");
   EXPECT_EQ(source.where, At("chat_template.jinja"));
-  // What tokenizer_config.json does not name, the map beside it may.
+  // The map beside tokenizer_config.json may name what that does not.
   WriteFileAtomically(At("special_tokens_map.json"),
                       R"({"bos_token":"<a>","eos_token":{"content":"<b>"},"pad_token":"<c>"})");
   EXPECT_EQ(ReadChatSource(At("")).eos_token, "<b>");
@@ -91,7 +91,7 @@ TEST_F(ChatEncoders, TemplatesAreReadFromFilesOfModels) {
   EXPECT_TRUE(Contains(ErrorOf([&] { read("[1"); }), "tokenizer_config.json"));
 }
 
-// The text of a conversation up to where it asks.
+// The text of a conversation up to the begin of the answer.
 std::string Asked(const ChatEncoder& encoder, const Tokenizer& tokenizer,
                   const Conversation& conversation) {
   Ids ids;
@@ -123,7 +123,7 @@ TEST_F(ChatEncoders, VariablesReachTheTemplateOrAreRefused) {
   };
   EXPECT_TRUE(Contains(refused("enable_thinkin"), "no variable 'enable_thinkin'"));
   EXPECT_TRUE(Contains(refused("messages"), "'messages'", "' of the chat template cannot be set"));
-  // For all conversations; what one says itself wins.
+  // For all conversations; a conversation's own value takes precedence.
   encoder.SetVariables(Json{{"enable_thinking", false}, {"effort", "high"}});
   EXPECT_EQ(Asked(encoder, *tokenizer_, plain), "q<off>high");
   EXPECT_EQ(Asked(encoder, *tokenizer_, off), "q<off>low");
@@ -188,14 +188,14 @@ TEST_F(ChatEncoders, MessagesTakeTheFormThatTheTemplateWasMadeFor) {
     EXPECT_EQ(Asked(encoder, *tokenizer_, called(ParseJson(given, "a"))), one.of_object)
         << one.what;
   }
-  // Null stays null for templates that ask for it, and is an empty text for others.
+  // Null stays null for templates that need it, and is an empty text for others.
   const std::string none =
       "{% for m in messages %}{% if m.content is none %}none{% else %}{{ 'c' + m.content }}"
       "{% endif %}{% endfor %}";
   EXPECT_EQ(Asked(WithSource(*tokenizer_, none), *tokenizer_, called(given)), "cqnonecr");
   const std::string adds = "{% for m in messages %}{{ 'c' + m.content }}{% endfor %}";
   EXPECT_EQ(Asked(WithSource(*tokenizer_, adds), *tokenizer_, called(given)), "cqccr");
-  // An error of the template's own stays one.
+  // An error that the template raises is reported.
   EXPECT_TRUE(Contains(ErrorOf([&] {
                          Asked(WithSource(*tokenizer_, "{{ raise_exception('no') }}"), *tokenizer_,
                                called(given));

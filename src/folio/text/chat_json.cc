@@ -20,7 +20,7 @@ namespace {
   throw InputError(cause);
 }
 
-// The member; null where it is not there, or is null itself.
+// The member; null if it is missing or is null itself.
 const Json* Given(const Json& object, std::string_view key) {
   const Json* value = object.find(key);
   return value == nullptr || value->is_null() ? nullptr : value;
@@ -45,18 +45,18 @@ ChatRole RoleOf(const Json& message) {
 std::string PartsText(const Json& parts) {
   std::string text;
   for (const Json& part : parts) {
-    const Json *type = Given(part, "type"), *of = Given(part, "text");
-    if (type == nullptr || *type != Json("text") || of == nullptr || !of->is_string()) {
+    const Json *type = Given(part, "type"), *given = Given(part, "text");
+    if (type == nullptr || *type != Json("text") || given == nullptr || !given->is_string()) {
       Refuse(fmt::format(
           "its \"content\" has a part that is not text, which the model does not support: {}",
           Shortened(part)));
     }
-    text += of->text();
+    text += given->text();
   }
   return text;
 }
 
-// The object in an argument of a call, for a look at whether it is one.
+// Throws unless the arguments of a call are an object.
 void RequireArguments(const Json& arguments) {
   if (arguments.is_object()) return;
   try {
@@ -86,7 +86,7 @@ Json ReadCall(const Json& call) {
   if (type != nullptr && *type != Json("function")) {
     Refuse("\"tool_calls\" that are not of type \"function\": " + Shortened(call));
   }
-  if (function == nullptr) {  // the function alone, as some data has it
+  if (function == nullptr) {  // the function alone, as in some data sets
     return Json{{"type", "function"}, {"function", ReadFunction(call)}};
   }
   Json read = call;
@@ -107,7 +107,7 @@ Json ReadCalls(const Json& message) {
   return calls;
 }
 
-// OpenAI's "weight" is 0 or 1, and "train" a truth value.
+// OpenAI's "weight" is 0 or 1, and "train" a boolean.
 bool IsLearned(const Json& message) {
   const Json *weight = Given(message, "weight"), *train = Given(message, "train");
   if (weight != nullptr && *weight != Json(0) && *weight != Json(1)) {
@@ -120,7 +120,7 @@ bool IsLearned(const Json& message) {
   return !off && (weight == nullptr || *weight != Json(0));
 }
 
-// Members that are read into others, or say nothing to a template.
+// Members that are read into other fields, or that templates ignore.
 bool IsTaken(std::string_view key) {
   constexpr std::string_view kTaken[] = {"role",          "content", "tool_calls",
                                          "function_call", "weight",  "train"};
@@ -178,7 +178,7 @@ std::vector<ChatMessage> ReadChatMessages(const Json& list) {
 
 Json ReadChatTools(const Json& tools) {
   if (tools.is_null()) return nullptr;
-  if (tools.is_string()) {  // tables hold lists as texts
+  if (tools.is_string()) {  // tables store lists as texts
     if (tools.text().empty()) return nullptr;
     try {
       return ReadChatTools(ParseJson(tools.text(), "tools"));

@@ -8,9 +8,9 @@
 
 namespace folio {
 
-// Conversations in JSON, as OpenAI's API, its files for fine-tuning and transformers have them. The
-// service, training data and folio.h read them here. What is wrong is a kInput Error whose what()
-// says which message it is in, and no more of where.
+// Conversations in JSON, in the form of OpenAI's API, its files for fine-tuning and transformers.
+// Shared by the service, training data and folio.h. Mistakes are kInput Errors whose what() names
+// the message; callers add the place.
 
 // The messages of a list: objects with a role and a content.
 // - Roles are system, developer (the same), user, assistant, tool and function (the same).
@@ -22,18 +22,18 @@ namespace folio {
 // - Null, and an empty list of calls, is a member that is not there; all others are kept.
 std::vector<ChatMessage> ReadChatMessages(const Json& list);
 
-// The tools of a list, or of its text; null for none.
+// The tools of a list, or of its JSON text; null for none.
 Json ReadChatTools(const Json& tools);
 
 // The variables that a conversation sets for the template: the members of "chat_template_kwargs",
 // and "enable_thinking" beside it.
 Json ReadTemplateVariables(const Json& conversation);
 
-// The same as people write them on a command line: the text of an object, or NAME=VALUE with commas
-// between, where a value is JSON or else a text. Throws a kUsage Error.
+// Reads variables from a command line: the text of an object, or NAME=VALUE separated by commas,
+// where a value is JSON or else a text. Throws a kUsage Error.
 Json ParseTemplateVariables(std::string_view text);
 
-// All of these of an object with "messages", "tools" (or "functions") and variables.
+// Reads all of these from an object with "messages", "tools" (or "functions") and variables.
 Conversation ReadChatConversation(const Json& object);
 
 }  // namespace folio

@@ -28,7 +28,7 @@ TEST(ChatJson, RolesAndContentsAreRead) {
 }
 
 TEST(ChatJson, NullIsWhatIsNotThereAndAllElseIsKept) {
-  // What openai-python gives of a message.
+  // A message as openai-python writes it.
   EXPECT_EQ(Read(R"([{"role":"assistant","content":"b","refusal":null,"annotations":null,
                       "audio":null,"function_call":null,"tool_calls":null}])"),
             (Messages{{ChatRole::kAssistant, "b"}}));

@@ -22,7 +22,7 @@ struct BuiltinTemplate {
   std::string_view name, source;
 };
 
-// The forms of prompts of models whose files lack a template.
+// Prompt formats of models whose files lack a template.
 constexpr std::array<BuiltinTemplate, 5> kBuiltins = {{
     {"chatml", R"({%- for message in messages -%}
 {{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
@@ -35,7 +35,7 @@ constexpr std::array<BuiltinTemplate, 5> kBuiltins = {{
 {%- endfor -%}
 {%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif -%}
 )"},
-    // Who has no system turn has its text before the user's.
+    // A model without system turns gets that text before the user's.
     {"gemma", R"({{- bos_token -}}
 {%- set ns = namespace(before='') -%}
 {%- for message in messages -%}
@@ -75,7 +75,7 @@ bool IsRole(const Json& value) {
   return std::ranges::any_of(kKnown, [&](std::string_view one) { return value == Json(one); });
 }
 
-// Messages for the template. Each text in them is marked as given by somebody but the role, which
+// Messages for the template. Each text in them is marked as given by others, except the role, which
 // is one of a few words that folio knows: templates make special tokens of it.
 jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
   std::vector<jinja::Value> all;
@@ -100,8 +100,7 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
   return jinja::MakeList(meter, std::move(all));
 }
 
-// Calls f(mark, range) for each run of characters, with its range of bytes, whose marks are the
-// same by mark_of.
+// Calls f(mark, range) with the range of bytes of each run of characters with equal marks.
 template <class MarkOf, class F>
 void ForRuns(const jinja::Text& text, MarkOf&& mark_of, F&& f) {
   size_t byte = 0;
@@ -116,7 +115,7 @@ void ForRuns(const jinja::Text& text, MarkOf&& mark_of, F&& f) {
   }
 }
 
-// The ranges of bytes of the characters that have the mark.
+// The ranges of bytes of the characters with this mark.
 std::vector<TextRange> Marked(const jinja::Text& text, jinja::Char mark) {
   std::vector<TextRange> ranges;
   ForRuns(
@@ -127,8 +126,8 @@ std::vector<TextRange> Marked(const jinja::Text& text, jinja::Char mark) {
   return ranges;
 }
 
-// What each of `count` messages gave. The numbers of many begin again after some, and templates
-// write messages in their order: a message is the one with its number that is nearest to the last.
+// The output of each of `count` messages. Message numbers wrap around, and templates write messages
+// in order: a number means the nearest message with that number after the last one.
 std::vector<MessageRange> OfMessages(const jinja::Text& text, size_t count) {
   constexpr auto kNumbers = static_cast<int64_t>(jinja::kMostMessage);
   const auto messages = static_cast<int64_t>(count);
@@ -245,7 +244,7 @@ std::string PythonJson(const Json& value) {
 
 void EncodeRendered(const Tokenizer& tokenizer, const RenderedChat& chat, std::string_view where,
                     std::vector<int32_t>& ids) {
-  // True if the ranges, which are in order, have some or all of [begin, end).
+  // True if the ranges, which are in order, overlap [begin, end).
   const auto touches = [](const std::vector<TextRange>& ranges, size_t begin, size_t end) {
     const auto first = std::ranges::upper_bound(ranges, begin, {}, &TextRange::end);
     return begin < end && first != ranges.end() && first->begin < end;

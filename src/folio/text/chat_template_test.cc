@@ -56,7 +56,7 @@ const Goldens& Ours() {
   return goldens;
 }
 
-// What the template makes of the conversation, as the goldens have it: null for an Error, and the
+// The template's output for the conversation in the form of the goldens: null for an Error, and the
 // error's text in `why`.
 Json Rendered(const std::function<RenderedChat()>& render, std::string& why) {
   try {
@@ -124,7 +124,7 @@ TEST(ChatTemplates, EachPieceOfTheLanguageIsAsInJinja2) {
   }
 }
 
-// What the template makes of one message of a user, or its error.
+// The template's output for one message of a user, or its error.
 std::string OfContent(const std::string& source, const std::string& content = "x") {
   ChatInput input;
   input.messages = ChatMessagesJson(std::vector<ChatMessage>{{ChatRole::kUser, content}});
@@ -169,7 +169,7 @@ TEST(ChatTemplates, WhatIsNotKnownIsNamedWithItsLine) {
   for (const auto& [source, error] : cases) EXPECT_EQ(OfContent(source), error) << source;
 }
 
-// Whatever a template does, it comes to an end, and needs no more memory than the limits say.
+// Whatever a template does, it ends, and needs no more memory than the limits allow.
 TEST(ChatTemplates, HaveBoundsForEverything) {
   const auto growing = [](const std::string& begin, const std::string& step) {
     return "{% set n = namespace(x=" + begin + ") %}{% for i in range(99) %}{% set n.x = " + step +
@@ -219,8 +219,8 @@ TEST(ChatTemplates, HaveBoundsForEverything) {
   }
 }
 
-// The limit of work is reached within about a second. Each of these is few operations, which the
-// limit would let pass, on much that they make, copy or look through.
+// The limit of work is reached within about a second. Each of these uses few operations, within the
+// limit, on large values that they make, copy or search.
 TEST(ChatTemplates, CountWhatTheyMakeAndLookThrough) {
   const auto often = [](int times, const std::string& body) {
     return "{% for i in range(" + std::to_string(times) + ") %}" + body + "{% endfor %}";
@@ -317,7 +317,7 @@ TEST(ChatTemplates, OrdinaryTextGoesThroughTheirMessages) {
   EncodeRendered(*tokenizer, chat, "test", ids);
   const int32_t x = tokenizer->special_tokens().back().id;
   EXPECT_EQ(ids, (std::vector<int32_t>{x, 'a', 'b', x}));
-  // A special token of which one character is somebody else's is none.
+  // A special token with one character from somebody else is none.
   for (size_t i = 0; i < 5; ++i) {
     chat.given = {{i, i + 1}};
     ids.clear();
@@ -348,7 +348,7 @@ TEST(ChatTemplates, VariablesAreGivenByOthers) {
   EXPECT_EQ(rendered.given, (std::vector<TextRange>{{0, 3}}));
 }
 
-// What a template was not made for is seen by what it writes.
+// A template that expects another form of values is recognised by its output.
 TEST(ChatTemplates, WritingValuesIsNoticed) {
   ChatInput input;
   input.messages = ChatMessagesJson(std::vector<ChatMessage>{

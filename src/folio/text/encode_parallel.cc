@@ -14,16 +14,16 @@
 namespace folio {
 namespace {
 
-constexpr size_t kGroup = size_t{1} << 16;  // bytes of short texts that are worth a task
-constexpr size_t kLong = size_t{1} << 22;   // bytes of a text that is cut itself
-constexpr size_t kPerText = 64;             // what a text costs, in bytes of text
+constexpr size_t kGroup = size_t{1} << 16;  // bytes of short texts that make a task
+constexpr size_t kLong = size_t{1} << 22;   // bytes from which a text is divided itself
+constexpr size_t kPerText = 64;             // the cost of a text, in bytes of text
 
-// Puts together what tasks append piece by piece, in the order of the pieces, as they come.
+// Joins the pieces of tasks in their order, as soon as they are finished.
 class InOrder {
  public:
   InOrder(size_t pieces, std::vector<int32_t>& ids) : pieces_(pieces), ids_(ids) {}
 
-  // An empty vector, with the memory of one that is no longer needed if there is one.
+  // An empty vector, reusing memory that is no longer needed if there is any.
   std::vector<int32_t> Take() {
     const std::lock_guard lock(mutex_);
     if (spare_.empty()) return {};
@@ -32,7 +32,7 @@ class InOrder {
     return taken;
   }
 
-  // The ids of piece i. One thread at a time appends, the others go on.
+  // Stores the ids of piece i. One thread at a time appends, the others continue.
   void Put(size_t i, std::vector<int32_t> piece) {
     std::unique_lock lock(mutex_);
     pieces_[i].ids = std::move(piece);
@@ -71,7 +71,7 @@ class InOrder {
   bool appending_ = false;
 };
 
-// Where the first of several tasks, in their order, could not go on.
+// The first place, in the order of tasks, where encoding stopped.
 class FirstFailure {
  public:
   static constexpr size_t kNone = std::string_view::npos;
@@ -93,7 +93,7 @@ class FirstFailure {
 
 constexpr size_t kStopped = FirstFailure::kNone - 1;
 
-// Appends the ids as EncodePrefix; returns where there is no token, or npos, or kStopped.
+// Appends the ids like EncodePrefix; returns the place without a token, or npos, or kStopped.
 size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain,
                  std::vector<int32_t>& ids, const std::function<bool(size_t)>& go_on = {}) {
   FOLIO_CHECK(grain > 0, "pieces have bytes");
@@ -127,7 +127,7 @@ size_t EncodeCut(const Tokenizer& tokenizer, std::string_view text, size_t grain
   return stopped ? kStopped : failure.place();
 }
 
-// Texts [bounds[i], bounds[i + 1]) share task i; long ones among them are passed over.
+// Texts [bounds[i], bounds[i + 1]) share task i; long ones among them are skipped.
 std::vector<size_t> GroupShortTexts(std::span<const std::string_view> texts) {
   std::vector<size_t> bounds = {0};
   while (bounds.back() < texts.size()) {

@@ -44,7 +44,7 @@ TEST_F(EncodeParallelTest, ATextWithoutACutStaysWhole) {
 TEST_F(EncodeParallelTest, AddsToWhatIsThereAndStopsBetweenPieces) {
   const PairTokenizer tokenizer;
   const std::string text = Words(2'000, 3);
-  SetThreads(1);  // of several the calling one may come too late
+  SetThreads(1);  // with several, the calling thread may come too late
   std::vector<int32_t> ids = {-1};
   size_t last = 0, heard = 0;
   const auto hear = [&](size_t done) {

@@ -13,6 +13,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/published_encodings.h"
+#include "folio/text/tokenizer_file.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
@@ -46,7 +47,7 @@ constexpr std::string_view kFileNames[] = {kTokenizerFile,  kTokenizerConfigFile
                                            kMergesFile,     "encoder.json",       "vocab.bpe",
                                            kNanoGptMetaFile};
 
-// `spec`, or the checkpoint in the run directory that it is.
+// `spec`, or the checkpoint if it is a run directory.
 std::string CheckpointOfRun(const std::string& spec) {
   for (const std::string_view name : kFileNames) {
     if (Exists(fs::path(spec) / name)) return spec;
@@ -58,8 +59,8 @@ std::string CheckpointOfRun(const std::string& spec) {
 
 namespace {
 
-// The encoding of models that people name instead, by how their names begin: "gpt-4-turbo" is
-// "gpt4turbo" here. "" where it is unknown.
+// The encoding of a model that users name instead, by the beginning of the model's name:
+// "gpt-4-turbo" is "gpt4turbo" here. "" if it is unknown.
 std::string_view EncodingOfModel(std::string name) {
   constexpr std::pair<std::string_view, std::string_view> kModels[] = {
       {"gpt4o", "o200k_base"},        {"gpt41", "o200k_base"},     {"gpt45", "o200k_base"},

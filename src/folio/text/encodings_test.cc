@@ -11,6 +11,7 @@
 #include "folio/text/published_encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_file.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -20,7 +21,7 @@
 namespace folio {
 namespace {
 
-// An environment in which the test's directory is the only place to look.
+// An environment in which only the test's directory is searched.
 class Encodings : public InTemporaryDirectory {
  protected:
   void SetUp() override {
@@ -142,7 +143,7 @@ TEST_F(Encodings, WithOneFileForTwoFindIt) {
   const std::string base_path = At("home/tokenizers/p50k_base/p50k_base.tiktoken").string();
   const std::string edit_path = At("home/tokenizers/p50k_edit/p50k_base.tiktoken").string();
   EXPECT_EQ(EncodingFile(base, base.files[0]), base_path);
-  EXPECT_EQ(EncodingFile(edit, edit.files[0]), edit_path);  // where it is to lie
+  EXPECT_EQ(EncodingFile(edit, edit.files[0]), edit_path);  // its path if it existed
   const std::string path = TestData("tiktoken/p50k_base.tiktoken");
   if (path.empty()) GTEST_SKIP() << "vocabulary not here";
   std::filesystem::create_directories(At("home/tokenizers/p50k_base"));

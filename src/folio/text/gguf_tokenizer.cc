@@ -53,22 +53,21 @@ enum TokenType : int32_t {
   kByte = 6
 };
 
-// The name of a byte-level BPE's ways with text before it is merged, as llama.cpp numbers them by
-// name. Its own programs split by the expressions of the models that the names are of.
+// llama.cpp's name for the preprocessing of a byte-level BPE. Its own programs split with the
+// expressions of the models named here.
 struct PreTokenizerName {
   std::string_view name;
   SplitPattern pattern;
   bool whole_pretokens = false;
-  bool nfc = false;  // of the models themselves; llama.cpp leaves it out
+  bool nfc = false;  // the models use NFC; llama.cpp does not
 };
 
-// Of those that mean the same, the first is written.
+// Among names with the same meaning, the first is written.
 constexpr PreTokenizerName kPreTokenizers[] = {
     {"gpt-2", SplitPattern::kGpt2},
     {"phi-2", SplitPattern::kGpt2},
     {"mpt", SplitPattern::kGpt2},
-    // Files of the time before the key was invented, or converted by what did not know the
-    // tokenizer.
+    // In files that are older than the key, or from converters that did not know the tokenizer.
     {"default", SplitPattern::kGpt2},
     {"smollm", SplitPattern::kSmolLm},
     {"starcoder", SplitPattern::kSmolLm},
@@ -101,11 +100,11 @@ std::string IdKey(std::string_view role) {
 
 // --- reading the tokenizer
 
-// The tokens that stand for something, and which of them are special or added.
+// The tokens in use, and which of them are special or added.
 struct Listed {
   NamedIds ids = {};
   std::vector<AddedToken> added = {};
-  std::vector<int32_t> types = {};  // of all ids, if the file has them
+  std::vector<int32_t> types = {};  // for all ids, if the file has them
 };
 
 std::vector<int32_t> ReadTypes(const GgufFile& file, size_t tokens) {
@@ -158,7 +157,7 @@ Listed ReadTokens(const GgufFile& file, bool bytes) {
               "(unused){}",
               type, bytes ? " or 6 (byte)" : ""));
     }
-    // What users define is found as text, and is no part of what merges make.
+    // User-defined tokens are matched as text, and take no part in merging.
     if (type == kUserDefined) return;
     std::ranges::copy(text, listed.ids.names.get() + used);
     const auto length = static_cast<uint32_t>(text.size());
@@ -179,8 +178,7 @@ bool IsByteVocab(const BpeVocab& vocab) {
   return std::ranges::equal(vocab.specials, bytes.special_tokens());
 }
 
-// Reads which tokens stand at the ends of a text. `otherwise` tells of the begin where the file
-// says nothing.
+// Reads which tokens begin and end a text. `otherwise`: the begin if the file does not say.
 void AddBegin(const GgufFile& file, bool otherwise, BpeVocab& vocab) {
   const TokenRoles roles = ReadGgufRoles(file);
   const auto is_token = [&](std::optional<int64_t> id) {
@@ -195,8 +193,8 @@ void AddBegin(const GgufFile& file, bool otherwise, BpeVocab& vocab) {
   }
 }
 
-// SentencePiece's BPE: any two neighbours merge that make a token, the one of the highest score
-// first, the leftmost of equals.
+// SentencePiece's BPE: any two neighbours merge that make a token, the highest score first, among
+// equals the leftmost.
 std::unique_ptr<Tokenizer> ReadScored(const GgufFile& file) {
   const Listed listed = ReadTokens(file, /*bytes=*/true);
   std::vector<float> scores;
@@ -291,7 +289,7 @@ std::unique_ptr<Tokenizer> ReadBpe(const GgufFile& file) {
   return std::make_unique<BpeTokenizer>(std::move(vocab));
 }
 
-// What llama.cpp's "rwkv" writes for a character.
+// The escapes that llama.cpp's "rwkv" writes for characters.
 using Escape = std::pair<std::string_view, std::string_view>;
 constexpr Escape kEscapes[] = {{"\n", "\\n"}, {"\t", "\\t"}, {"\r", "\\r"}, {"\\", "\\\\"}};
 
@@ -332,13 +330,13 @@ std::unique_ptr<Tokenizer> ReadCharacters(const GgufFile& file) {
   throw InputError(fmt::format("GGUF cannot store {}", what), std::move(cause), std::move(help));
 }
 
-// What is written of the model's ids.
+// The ids to write and their roles.
 struct GgufTokens {
   int64_t vocab_size;
   const TokenRoles& roles;
 };
 
-// The vocabulary as it is written.
+// The vocabulary in the form to be written.
 struct Written {
   std::vector<std::string> tokens;
   std::vector<int32_t> types;
@@ -349,7 +347,7 @@ struct Written {
   }
 };
 
-// Ids that stand for nothing get names that no other token has.
+// Unused ids get names that no other token has.
 void AddPads(int64_t vocab_size, std::string_view prefix, Written& written) {
   std::set<std::string, std::less<>> names(written.tokens.begin(), written.tokens.end());
   written.tokens.resize(static_cast<size_t>(vocab_size));
@@ -373,8 +371,8 @@ void AddEnds(std::optional<int64_t> begin, std::optional<int64_t> end, bool add_
   header.AddBool("tokenizer.ggml.add_bos_token", add_begin);
 }
 
-// The tokens of a BPE vocabulary that begin and end a text. llama.cpp takes token 11 where it names
-// none, so an id that nothing is made of stands in.
+// The tokens of a BPE vocabulary that begin and end a text. llama.cpp uses token 11 if none is
+// named, so an unused id is written.
 void AddBpeEnds(const Tokenizer& tokenizer, const TokenRoles& roles, const Written& written,
                 GgufHeader& header) {
   std::optional<int64_t> end = roles.end;
@@ -402,11 +400,11 @@ void AddVocabulary(const Written& written, GgufHeader& header) {
   header.AddI32s(kTypesKey, written.types);
 }
 
-// The name to write: of the pattern, and if there is one of whether whole pretokens are looked up.
+// The name to write: chosen by pattern, and if possible by whether whole pretokens are looked up.
 const PreTokenizerName& NameOf(const BpeVocab& vocab) {
   const PreTokenizerName* found = nullptr;
   for (const PreTokenizerName& name : kPreTokenizers) {
-    // Programs split by o200k's pattern a little otherwise.
+    // Other programs split slightly differently with o200k's pattern.
     if (name.pattern != vocab.pattern || name.pattern == SplitPattern::kO200k ||
         name.nfc != vocab.nfc) {
       continue;
@@ -424,7 +422,7 @@ const PreTokenizerName& NameOf(const BpeVocab& vocab) {
       "with GPT-2's pattern");
 }
 
-// With some names llama.cpp looks whole pretokens up before it merges, with others not.
+// With some names llama.cpp looks whole pretokens up before merging, with others it does not.
 void RequireMergesMakeAll(const BpeVocab& vocab) {
   BpeVocab merging = vocab;
   merging.whole_pretokens = false;
@@ -492,7 +490,7 @@ void AddMerged(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& 
   AddBpeEnds(tokenizer, to.roles, written, header);
 }
 
-// How many pairs of tokens there are that together are a token, all of which scores merge.
+// The number of pairs of tokens that together are a token, all of which scores would merge.
 size_t CountPairs(const BpeVocab& vocab, const Written& written) {
   std::vector<bool> left_out(vocab.tokens.size());
   for (size_t id = 0; id < left_out.size(); ++id) left_out[id] = written.types[id] != kNormal;
@@ -508,8 +506,8 @@ size_t CountPairs(const BpeVocab& vocab, const Written& written) {
   return pairs;
 }
 
-// The score of a token says when it is made. Merges that make one token must stand together, and be
-// all that can, as those are that were made of scores.
+// A token's score gives the rank of its merges. Merges that make one token must be adjacent, and
+// complete, as they are in vocabularies made of scores.
 void AddScored(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& header) {
   const BpeVocab& vocab = tokenizer.vocab();
   const bool each = vocab.space_prefix == SpacePrefix::kEach;
@@ -533,7 +531,7 @@ void AddScored(const BpeTokenizer& tokenizer, const GgufTokens& to, GgufHeader& 
     made[merged] = true;
     scores[merged] = --score;
   }
-  // Tokens that nothing makes come last; characters are there before.
+  // Tokens that no merge makes come last; characters need no merge.
   for (size_t id = 0; id < scores.size(); ++id) {
     if (!made[id] && written.types[id] == kNormal) scores[id] = --score;
   }
@@ -575,7 +573,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GgufTokens& to, GgufHea
   Written written;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string_view character = tokenizer.TokenBytes(id);
-    // llama.cpp never ends on a character it does not know whose first byte it does.
+    // llama.cpp fails on an unknown character whose first byte is known.
     if (character.size() > 1 || character == std::string_view("\0", 1)) {
       RefuseToWrite("this character tokenizer",
                     fmt::format("{} is not ASCII: programs that read GGUF fail on other characters "
@@ -585,7 +583,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GgufTokens& to, GgufHea
     }
     written.Add(Escaped(character), kNormal);
   }
-  // 0xFF is in no text.
+  // 0xFF occurs in no text.
   AddPads(to.vocab_size, "\\xff", written);
   header.AddText(kModel, kLongestMatch);
   AddVocabulary(written, header);
@@ -624,7 +622,7 @@ TokenRoles ReadGgufRoles(const GgufFile& file) {
   const auto tokens = static_cast<int64_t>(file.Count(kTokensKey));
   const auto id = [&](std::string_view role) {
     const std::optional<int64_t> found = file.Integer(IdKey(role));
-    // A file may name ends of texts and leave the tokens out.
+    // A file may name ends of texts without listing the tokens.
     const bool known = found && *found >= 0 && (tokens == 0 || *found < tokens);
     return known ? found : std::nullopt;
   };

@@ -28,6 +28,7 @@
 #include "folio/text/token_roles.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json.h"
 #include "folio/text/vocab_files.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -67,7 +68,7 @@ TEST(GgufVocabulary, OfSmolLm2GivesTheIdsOfTransformers) {
   EXPECT_EQ(roles.add_begin, false);
   EXPECT_TRUE(roles.chat_template.starts_with("{% for message in messages %}"));
 
-  // It is one that commands take by name, with its template, however large the file is.
+  // It is one that commands accept by name, with its template, however large the file is.
   EXPECT_GT(std::filesystem::file_size(model), kMaxVocabFileBytes);
   const auto named = OpenTokenizer(model);
   EXPECT_EQ(named->hash(), tokenizer->hash());
@@ -81,7 +82,7 @@ TEST(GgufVocabulary, OfSmolLm2GivesTheIdsOfTransformers) {
   EXPECT_EQ(tokenizer->EncodeOrdinary("a\x04 12"), tokenizer->EncodeOrdinary("a 12"));
 }
 
-// SentencePiece's vocabulary, with tokens that reach across spaces, and its ids
+// SentencePiece's vocabulary, with tokens that contain spaces, and its ids
 // (scripts/tokenizer_goldens.py).
 class ScoredVocabulary : public InTemporaryDirectory {
  protected:
@@ -135,7 +136,7 @@ TEST_F(ScoredVocabulary, GivesTheIdsOfSentencePiece) {
   EXPECT_EQ(again->hash(), tokenizer->hash());
 }
 
-// In a GGUF file and back.
+// Writes it to a GGUF file and reads it back.
 std::unique_ptr<Tokenizer> Through(const Tokenizer& tokenizer, const std::filesystem::path& path) {
   GgufHeader header;
   AddGgufTokenizer(&tokenizer, tokenizer.vocab_size(), {.end = 2}, header);
@@ -182,7 +183,7 @@ TEST_F(ScoredVocabulary, WhatDoesNotFitTogetherIsRefused) {
 
 class GgufTokenizer : public InTemporaryDirectory {
  protected:
-  // Written for a model of V ids, or as many as there are tokens.
+  // Written for a model of V ids, or one with as many ids as tokens.
   const GgufFile& Written(const Tokenizer& tokenizer, int64_t V = 0) {
     GgufHeader header;
     AddGgufTokenizer(&tokenizer, V == 0 ? tokenizer.vocab_size() : V, roles_, header);
@@ -275,7 +276,7 @@ TEST_F(GgufTokenizer, TokensAreWrittenAsLlamaCppReadsThem) {
   AddMerge(vocab, ' ', th);
   AddToken(vocab, "");
   AddSpecial(vocab, "<|endoftext|>");
-  AddSpecial(vocab, "[PAD261]");  // as the next id would be called
+  AddSpecial(vocab, "[PAD261]");  // the name that the next id would get
   const GgufFile& file = Written(BpeTokenizer(vocab), 263);
   EXPECT_EQ(file.Text("tokenizer.ggml.model"), "gpt2");
   EXPECT_EQ(file.Text("tokenizer.ggml.pre"), "gpt-2");
@@ -305,7 +306,7 @@ TEST_F(GgufTokenizer, TheConfigurationSaysWhichTokensBeginAndEnd) {
   EXPECT_EQ(file.Integer("tokenizer.ggml.eos_token_id"), 4);
 }
 
-// Also of bytes alone, which are a tokenizer of their own where nothing stands before texts.
+// Also for bytes alone, which are a tokenizer of their own if nothing comes before texts.
 TEST_F(GgufTokenizer, WhatStandsBeforeTextsComesBack) {
   BpeVocab bytes = ByteVocab();
   bytes.before = {AddSpecial(bytes, "<|endoftext|>")};
@@ -363,8 +364,8 @@ GgufBytes Vocabulary(const std::vector<int32_t>& types = {}) {
 }
 
 TEST_F(GgufTokenizer, OlderFilesAreRead) {
-  // Pads of the type of tokens that users add; and no types at all, so that what no merge makes is
-  // special.
+  // Padding with the type of user-defined tokens; and no types at all, so that tokens without a
+  // merge are special.
   for (const std::vector<int32_t>& types : {std::vector<int32_t>{1, 3, 5}, {1, 3, 4}}) {
     const auto read =
         ReadGgufTokenizer(Put(Vocabulary(types).Strings("tokenizer.ggml.merges", {"t h"})));

@@ -14,7 +14,7 @@
 namespace folio::jinja {
 namespace {
 
-// What a loop knows of itself.
+// The state of a loop that its body can read.
 struct Loop {
   const std::vector<Value>& items;
   size_t at = 0;
@@ -46,7 +46,7 @@ class Renderer {
   }
 
  private:
-  // Enters a node. Holds while it is evaluated.
+  // Enters a node for as long as it exists.
   class Deeper {
    public:
     Deeper(Renderer& renderer, const Node& node) : renderer_(renderer) {
@@ -159,7 +159,7 @@ class Renderer {
     space.Set(meter_, name, std::move(value));
   }
 
-  // What a block writes, whose variables are its own.
+  // The output of a block, which has variables of its own.
   Text Captured(const Node& sequence, Scope& scope) {
     Scope inner{.outer = &scope};
     TextBuilder out(meter_);
@@ -196,7 +196,7 @@ class Renderer {
     return one == nullptr ? nullptr : one->loop;
   }
 
-  // loop.first and what else a loop says of itself.
+  // loop.first and the other members of `loop`.
   Value OfLoop(const Scope& scope, std::string_view name) {
     const Loop* loop = LoopAround(scope);
     if (loop == nullptr) meter_.Fail("'loop' is used outside a loop");
@@ -358,7 +358,7 @@ class Renderer {
     if (word == "+") return a + b;
     if (word == "-") return a - b;
     if (word == "*") return a * b;
-    // As Python, whose remainder has the divisor's sign.
+    // Like Python, whose remainder has the divisor's sign.
     if (word == "//") return std::floor(a / b);
     const double rest = std::fmod(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
@@ -416,7 +416,7 @@ class Renderer {
     if (word == "!=") return !Equal(meter_, left, right);
     if (word == "<") return Less(meter_, left, right);
     if (word == ">") return Less(meter_, right, left);
-    // Of numbers that are none, neither holds.
+    // With NaN neither holds.
     if (word == "<=") return Less(meter_, left, right) || Equal(meter_, left, right);
     if (word == ">=") return Less(meter_, right, left) || Equal(meter_, left, right);
     const Value& in = CallBuiltin(meter_, *FindTest("in"), left, {&right, 1});
@@ -529,7 +529,7 @@ class Renderer {
     return MakeList(meter_, std::move(items));
   }
 
-  // As strftime of C's locale.
+  // Like strftime in the C locale.
   std::string Date(const std::string& format) {
     constexpr std::string_view kKnown = "aAbBdHIjmMpSyYeFTD%";
     std::string date;

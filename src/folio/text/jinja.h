@@ -13,9 +13,9 @@ namespace folio::jinja {
 
 using Variables = std::span<const std::pair<std::string_view, Value>>;
 
-// The output of a template, with these variables, when it is `now`. `meter` is that of the
-// variables. Throws a kInput Error where the template fails or goes beyond a limit (jinja_value.h),
-// or says itself that it does not take the messages.
+// The output of a template with these variables at time `now`. `meter` is the one of the variables.
+// Throws a kInput Error if the template fails or exceeds a limit (jinja_value.h), or raises an
+// error for the messages itself.
 Text Render(const Node& tree, Variables variables, const std::tm& now, Meter& meter);
 
 }  // namespace folio::jinja

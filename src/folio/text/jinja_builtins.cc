@@ -17,7 +17,7 @@ namespace {
 
 using Args = std::span<const Value>;
 
-// Texts. Case is ASCII's: templates change that of their own words.
+// Texts. Only ASCII letters change case: templates change that of their own words.
 
 Char ToUpper(Char c) {
   return Code(c) >= U'a' && Code(c) <= U'z' ? c - 32 : c;
@@ -37,7 +37,7 @@ Text Capitalized(Text text) {
   return text;
 }
 
-// Words with a capital first; `begins_word` says where behind a character one begins.
+// Capitalizes words; `begins_word` returns true if a word begins behind the character.
 Text Titled(Text text, bool (*begins_word)(Char before)) {
   bool begins = true;
   for (Char& c : text) {
@@ -86,7 +86,7 @@ Value Replaced(Meter& meter, const Text& text, const Text& before, const Text& a
   TextBuilder out(meter);
   size_t at = 0;
   for (; count != 0; --count) {
-    // Nothing is found before every character, and at the end.
+    // An empty text is found before every character, and at the end.
     const size_t found = Find(meter, text, before, at);
     if (found == Text::npos) break;
     out.Add(TextView(text).substr(at, found - at)).Add(after);
@@ -125,7 +125,7 @@ Value SplitText(Meter& meter, const Text& text, const Value& separator, int64_t 
   return MakeList(meter, std::move(parts));
 }
 
-// The parts of a text, or the text: startswith and endswith take one or a tuple.
+// Returns true if a part fits, of a text or a tuple: startswith and endswith take either.
 template <class Fits>
 Value AnyText(Meter& meter, const Value& value, const Fits& fits) {
   const List* list = ListOf(value);
@@ -158,7 +158,7 @@ Value Indented(Meter& meter, const Text& text, Args args) {
   return out.Take();
 }
 
-// {} and {0}, which templates fill into names of tokens.
+// {} and {0}, which templates fill in for names of tokens.
 Value Formatted(Meter& meter, const Text& format, Args args) {
   TextBuilder out(meter);
   size_t next = 0;
@@ -216,7 +216,7 @@ Value ToFloat(const Value& value, const Value& otherwise) {
 
 // Lists.
 
-// The value at a path, "function.name", of a value; itself where none is given.
+// The value at a path, "function.name"; the value itself if the path is empty.
 Value AtPath(Meter& meter, Value value, const Value& path, const Value& otherwise = Undefined{}) {
   if (!Given(path)) return value;
   const Text* text = TextOf(path);
@@ -232,19 +232,19 @@ Value AtPath(Meter& meter, Value value, const Value& path, const Value& otherwis
   return value;
 }
 
-// What is compared where case does not matter.
+// A value for comparison: in lower case where case does not matter.
 Value Comparable(Meter& meter, const Value& value, bool case_sensitive) {
   const Text* text = TextOf(value);
   if (text == nullptr || case_sensitive) return value;
   return MakeText(meter, Changed(*text, ToLower));
 }
 
-// Elements with what they are compared by.
+// Elements with their keys for comparison.
 std::vector<std::pair<Value, Value>> Keyed(Meter& meter, const Value& subject,
                                            const Value& case_sensitive, const Value& path) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& element : Elements(meter, subject)) {
-    meter.Work(2 * kWorkOfValue);  // they are moved around too
+    meter.Work(2 * kWorkOfValue);  // they are moved too
     Value key = Comparable(meter, AtPath(meter, element, path), IsTrue(case_sensitive));
     keyed.emplace_back(std::move(key), std::move(element));
   }
@@ -270,12 +270,12 @@ Value Extreme(Meter& meter, const Value& subject, Args args, bool most) {
   return keyed.empty() ? Value(Undefined{}) : keyed[best].second;
 }
 
-// None of what is false: jinja2 does not look into that here.
+// The elements, none for a false value: jinja2 does not look into those here.
 std::vector<Value> ElementsIfAny(Meter& meter, const Value& value) {
   return IsTrue(value) ? Elements(meter, value) : std::vector<Value>();
 }
 
-// The elements whose attribute at `path` passes the test, or is true where none is named.
+// The elements whose attribute at `path` passes the test, or is true if no test is named.
 Value Selected(Meter& meter, const Value& subject, const Value& path, Args test, bool passes) {
   const Builtin* by = nullptr;
   if (Given(test[0])) {
@@ -409,8 +409,8 @@ bool IsIterable(const Value& value) {
          IsUndefined(value);
 }
 
-// The lists of what there is. A row is a name, the arguments, what it does, and how many arguments
-// it must have.
+// The lists of filters, tests and methods. A row has a name, the arguments, the function, and the
+// number of required arguments.
 
 const std::vector<Builtin>& Filters() {
   static const auto length = [](const BuiltinCall& c) -> Value {
@@ -689,8 +689,8 @@ const Builtin* FindIn(const std::vector<Builtin>& builtins, std::string_view nam
   return found == builtins.end() ? nullptr : &*found;
 }
 
-// What Python finds in a mapping or a list before it looks for a member of that name. Those that
-// change it are refused by jinja2's sandbox too.
+// Methods that Python finds on a mapping or a list before members of that name. jinja2's sandbox
+// also refuses those that change the object.
 constexpr std::array<std::string_view, 11> kMappingNames = {
     "clear", "copy",    "fromkeys",   "get",    "items", "keys",
     "pop",   "popitem", "setdefault", "update", "values"};
@@ -752,7 +752,7 @@ Value CallBuiltin(Meter& meter, const Builtin& builtin, const Value& subject,
   if (given < builtin.needed) {
     meter.Fail(fmt::format("`{}` requires {} arguments", builtin.name, builtin.needed));
   }
-  // What goes through a text or a list does so more often than it says.
+  // A filter that visits a text or a list may do so more often than it reports.
   meter.Work(kWorkOfNode + (TextOf(subject) == nullptr ? 0 : TextOf(subject)->size()));
   return builtin.run({meter, subject, bound});
 }
@@ -805,7 +805,7 @@ Value Slice(Meter& meter, const Value& object, const Value& begin, const Value& 
   const int64_t length = list != nullptr ? std::ssize(list->items) : std::ssize(*text);
   const int64_t by = IntegerOr(meter, step, "a step", 1);
   if (by == 0) meter.Fail("the step of a slice is 0");
-  // From `low` to `high` inclusive are the places where it may begin and end.
+  // Begin and end may be from `low` to `high` inclusive.
   const int64_t low = by < 0 ? -1 : 0, high = by < 0 ? length - 1 : length;
   const auto place = [&](const Value& value, int64_t otherwise) {
     if (!Given(value)) return otherwise;

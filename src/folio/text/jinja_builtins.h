@@ -13,38 +13,38 @@ namespace folio::jinja {
 struct BuiltinCall {
   Meter& meter;
   const Value& subject;
-  std::span<const Value> args;  // as many as there are parameters; undefined if not given
+  std::span<const Value> args;  // one for each parameter; undefined if not given
 };
 
-// A filter, a test or a method: a function of a value and of arguments with the names that Python
-// has for them.
+// A filter, a test or a method: a function of a value and of arguments with Python's names.
 struct Builtin {
   std::string_view name;
   std::vector<std::string_view> parameters;
   Value (*run)(const BuiltinCall& call);
-  size_t needed = 0;  // of the arguments
+  size_t needed = 0;  // the number of required arguments
 };
 
-// These return null where there is none of that name.
+// These return null if there is none of that name.
 const Builtin* FindFilter(std::string_view name);
 const Builtin* FindTest(std::string_view name);
 const Builtin* FindMethod(const Value& object, std::string_view name);
 
-// Calls it; the last of the arguments have these names.
+// Calls it; `names` are the names of the last arguments.
 Value CallBuiltin(Meter& meter, const Builtin& builtin, const Value& subject,
                   std::span<const Value> args, std::span<const std::string> names = {});
 
-// object.name and object[key], as jinja2 finds them: undefined where there is no such thing. Throws
-// where the object is not defined itself. `name` must outlive the rendering.
+// object.name and object[key], as jinja2 finds them: undefined if missing. Throws if the object
+// itself is not defined. `name` must outlive the rendering.
 Value Attribute(Meter& meter, const Value& object, std::string_view name);
 Value Item(Meter& meter, const Value& object, const Value& key);
 
-// A character of a text or an element of a list is `index`, from the end if negative; these are
-// those from `begin` on by steps, as Python slices. What is undefined or none was not said.
+// The character of a text or the element of a list at `index`, from the end if negative; Slice
+// returns those from `begin` on in steps, like Python's slices. Undefined or none means that the
+// value was omitted.
 Value Slice(Meter& meter, const Value& object, const Value& begin, const Value& end,
             const Value& step);
 
-// Throws unless it is an integer; `what` is for the error.
+// Throws unless it is an integer; the error says `what`.
 int64_t IntegerFor(Meter& meter, const Value& value, std::string_view what);
 
 }  // namespace folio::jinja

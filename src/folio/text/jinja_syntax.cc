@@ -28,7 +28,7 @@ enum class TokenKind {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   int line = 1;
-  std::string word = {};  // a name, a number or a symbol as it is written
+  std::string word = {};  // a name, a number or a symbol as written
   Text text = {};         // of text and strings
 };
 
@@ -44,7 +44,8 @@ class Lexer {
  public:
   Lexer(std::string_view source, const std::string& where) : where_(where) {
     if (FindInvalidUtf8(source) != std::string_view::npos) Fail("it is not UTF-8");
-    // Line ends become "\n", and the last one goes.
+    // Line ends become "
+    // ", and the last one is dropped.
     for (size_t i = 0; i < source.size(); ++i) {
       if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;
       utf8_ += source[i] == '\r' ? '\n' : source[i];
@@ -98,8 +99,8 @@ class Lexer {
            (source_[at + 1] == U'{' || source_[at + 1] == U'%' || source_[at + 1] == U'#');
   }
 
-  // Takes the text before the next tag. "{%-" takes away all white space before it; "{%" and "{#"
-  // what is between them and the beginning of the line.
+  // Reads the text before the next tag. "{%-" removes all white space before it; "{%" and "{#"
+  // remove blanks back to the beginning of the line.
   void TextUpToTag() {
     size_t end = at_;
     while (end < source_.size() && !IsTag(end)) ++end;
@@ -119,15 +120,15 @@ class Lexer {
     Skip(end - at_);
   }
 
-  // The number of characters of the end of such a tag, if it is next; 0 if not.
+  // The length of the end of such a tag, if it is next, else 0.
   size_t TagEnd(Char kind) const {
     const Char close = kind == U'{' ? U'}' : kind;
     const size_t signs = Next() == U'-' || (Next() == U'+' && close != U'}') ? 1 : 0;
     return Next(signs) == close && Next(signs + 1) == U'}' ? signs + 2 : 0;
   }
 
-  // Takes the end of a tag, if that is next. "-%}" takes all white space behind it, "%}" and "#}"
-  // one line end.
+  // Reads the end of a tag, if next. "-%}" removes all white space behind it, "%}", "#}" one line
+  // end.
   bool EndsTag(Char kind) {
     const size_t length = TagEnd(kind);
     if (length == 0) return false;
@@ -201,7 +202,7 @@ class Lexer {
     Add(TokenKind::kNumber, line).word = std::move(digits);
   }
 
-  // Takes a string with the escapes of Python's.
+  // Reads a string with Python's escapes.
   Text String() {
     const Char quote = Next();
     const int begin = line_;
@@ -261,7 +262,7 @@ class Lexer {
   Text source_;
   size_t at_ = 0;
   int line_ = 1;
-  bool line_begins_ = true;  // just behind a tag, or at the beginning of all
+  bool line_begins_ = true;  // right behind a tag, or at the beginning of the template
   std::vector<Token> tokens_;
 };
 
@@ -340,7 +341,7 @@ class Parser {
     node.parts.push_back(std::move(part));
   }
 
-  // Holds while what nests is parsed.
+  // Counts the nesting depth while it exists.
   class Deeper {
    public:
     explicit Deeper(Parser& parser) : parser_(parser) {
@@ -354,7 +355,8 @@ class Parser {
     Parser& parser_;
   };
 
-  // Statements up to the tag of one of `ends`, whose name is then next; without any, to the end.
+  // Statements up to the tag of one of `ends`, whose name is then next; with no `ends`, up to the
+  // end of the template.
   NodePtr Sequence(Ends ends) {
     const Deeper deeper(*this);
     const int begin = Now().line;
@@ -415,7 +417,7 @@ class Parser {
     return statement;
   }
 
-  // A sequence that no `break` leaves.
+  // A sequence that no `break` can leave.
   NodePtr Body(Ends ends) {
     const int outer = std::exchange(loops_, 0);
     NodePtr body = Sequence(ends);
@@ -463,7 +465,7 @@ class Parser {
     return node;
   }
 
-  // The name of something that is set.
+  // The name of a variable that is set.
   std::string Variable() {
     const int line = Now().line;
     std::string name = ExpectName();
@@ -515,7 +517,7 @@ class Parser {
     return node;
   }
 
-  // One expression, or several with commas between them, which are a tuple.
+  // One expression, or several separated by commas, which make a tuple.
   NodePtr TupleOrExpression(bool choice = true) {
     const int line = Now().line;
     NodePtr first = choice ? Expression() : Binary(0);
@@ -544,7 +546,7 @@ class Parser {
 
   static constexpr int kOfNot = 3, kOfCompare = 4;
 
-  // How tightly the operator that is next binds; 0 if none is. Takes no token.
+  // The precedence of the next operator; 0 if none is next. Consumes no token.
   int Precedence() const {
     const Token& now = Now();
     if (now.kind == TokenKind::kName) {
@@ -566,8 +568,8 @@ class Parser {
     return 0;
   }
 
-  // An expression of operators that bind more tightly than `than`: operands by Unary, and what is
-  // on the right of an operator by Binary with that operator's precedence.
+  // An expression of operators with a higher precedence than `than`: operands by Unary, and the
+  // right side of an operator by Binary with that operator's precedence.
   NodePtr Binary(int than) {
     const Deeper deeper(*this);
     const int line = Now().line;
@@ -622,7 +624,7 @@ class Parser {
     return Make(kind, line, Signed());
   }
 
-  // Filters and tests bind as tightly as attributes do.
+  // Filters and tests have the precedence of attributes.
   NodePtr Filtered(NodePtr subject) {
     for (;;) {
       const int line = Now().line;
@@ -796,7 +798,7 @@ class Parser {
     return call;
   }
 
-  // Behind the parenthesis.
+  // After the opening parenthesis.
   void Arguments(Node& node) {
     const size_t before = node.parts.size();
     while (!TakeSymbol(")")) {

@@ -10,7 +10,7 @@
 namespace folio::jinja {
 
 enum class NodeKind {
-  // Expressions. What stands in [] are the node's parts; `name` and `names` are those of Node.
+  // Expressions. [] lists the node's parts; `name` and `names` are members of Node.
   kConstant,    // `constant`
   kName,        // `name`
   kList,        // [items]
@@ -58,10 +58,10 @@ struct Node {
   bool IsSequence(size_t part) const { return parts[part]->kind == NodeKind::kSequence; }
 };
 
-// The tree of a template, a kSequence, with the blanks around tags taken away as trim_blocks and
-// lstrip_blocks of jinja2 say. Throws a kInput Error, with `where` and the line, for what is no
-// template, and for statements and operators that no template of those that are known uses. Filters
-// and tests are looked for when they are reached, as jinja2 does.
+// The tree of a template, a kSequence, with blanks around tags removed like jinja2's trim_blocks
+// and lstrip_blocks do. Throws a kInput Error, with `where` and the line, for text that is no
+// template, and for statements and operators that no known template uses. Filters and tests are
+// looked up during rendering, like in jinja2.
 NodePtr ParseTemplate(std::string_view source, const std::string& where);
 
 }  // namespace folio::jinja

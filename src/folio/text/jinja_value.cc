@@ -11,7 +11,8 @@
 namespace folio::jinja {
 namespace {
 
-// A byte that is no UTF-8 is the low surrogate of its number, as in Python's "surrogateescape".
+// A byte that is not UTF-8 becomes the low surrogate of its value, as with Python's
+// "surrogateescape".
 constexpr Char kOfByte = 0xDC00;
 
 template <class... Ts>
@@ -40,7 +41,7 @@ int DepthOf(const Value& value) {
   return mapping == nullptr ? 0 : mapping->depth;
 }
 
-// The depth of what holds `value` too. Throws where it may not be held.
+// The depth of a value that holds `value`. Throws if it becomes too deep.
 int DepthAround(Meter& meter, const Value& value, int depth) {
   if (std::holds_alternative<std::shared_ptr<Namespace>>(value)) {
     meter.Fail("a namespace cannot be in a list or mapping");
@@ -52,7 +53,7 @@ int DepthAround(Meter& meter, const Value& value, int depth) {
   return depth;
 }
 
-// As Python's float.__repr__: as few digits as give the number back.
+// Like Python's float.__repr__: the fewest digits that read back as the same number.
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
   std::string text = fmt::format("{}", value);
@@ -244,7 +245,7 @@ Value FromJson(Meter& meter, const Json& json, Char marks) {
     return MakeList(meter, std::move(items));
   }
   if (json.is_object()) {
-    // The names of an object differ already.
+    // The names of a JSON object are already distinct.
     Members members;
     int depth = 1;
     for (const auto& [name, value] : json.items()) {
@@ -403,7 +404,7 @@ size_t Find(Meter& meter, TextView text, TextView part, size_t at) {
 }
 
 TextBuilder& TextBuilder::Add(std::string_view utf8) {
-  meter_.Work(2 * kWorkOfValue);  // of numbers and escapes, which are short
+  meter_.Work(2 * kWorkOfValue);  // for numbers and escapes, which are short
   return Add(TextView(FromUtf8(utf8)));
 }
 

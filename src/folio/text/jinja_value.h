@@ -13,39 +13,39 @@
 #include "folio/base/error.h"
 #include "folio/io/json.h"
 
-// The language of chat templates: what of Jinja such templates use, as Python's jinja2 renders it.
-// A template comes with a model, from whoever made that: it is an untrusted program, which can do
-// nothing but make a text, and of which all amounts are bounded.
+// The language of chat templates: the part of Jinja that such templates use, rendered like Python's
+// jinja2. A template comes with a model, from its author: it is an untrusted program that can do
+// nothing but write a text, and all its resources are bounded.
 namespace folio::jinja {
 
-inline constexpr int64_t kMostWork = int64_t{1} << 27;  // units of one rendering: about a second
-inline constexpr size_t kWorkOfNode = 32;               // a character is 1 unit
-inline constexpr size_t kWorkOfValue = 4;  // that is copied, compared or put into a list
-inline constexpr size_t kMostBytes = size_t{1} << 27;  // of the values that there are at a time
-inline constexpr size_t kMostCharacters = size_t{1} << 22;  // of one text, so also of the output
-inline constexpr int kMostValueDepth = kMaxJsonDepth;       // of lists and mappings in each other
-inline constexpr int kMostNesting = 300;  // of statements and expressions, and of their evaluation
-inline constexpr int64_t kMostRange = 100000;  // numbers of range(), as in jinja2's sandbox
+inline constexpr int64_t kMostWork = int64_t{1} << 27;  // units of work: about a second
+inline constexpr size_t kWorkOfNode = 32;               // one character is 1 unit
+inline constexpr size_t kWorkOfValue = 4;  // of work: copied, compared or put into a list
+inline constexpr size_t kMostBytes = size_t{1} << 27;       // for all values that exist at once
+inline constexpr size_t kMostCharacters = size_t{1} << 22;  // for one text, including the output
+inline constexpr int kMostValueDepth = kMaxJsonDepth;       // for nested lists and mappings
+inline constexpr int kMostNesting = 300;  // for statements and expressions, and their evaluation
+inline constexpr int64_t kMostRange = 100000;  // of numbers in range(), as in jinja2's sandbox
 
-// The Error of a template, at this line.
+// The Error of a template at this line.
 Error TemplateError(const std::string& where, int line, const std::string& cause);
 
-// A Meter counts what a rendering does and holds, and knows where in the template it is.
+// Counts the work and memory of a rendering, and knows the current line of the template.
 class Meter {
  public:
   explicit Meter(std::string where) : where_(std::move(where)) {}
   Meter(const Meter&) = delete;
 
   int line = 1;  // that is being evaluated
-  // The template wrote a list, a mapping or none as Python writes such values, or arguments that
-  // are the text of JSON as a string of JSON: it was meant for another form of them.
+  // The template wrote a list, a mapping or none as Python's repr, or arguments that are a JSON
+  // text as a JSON string: it expects them in another form.
   bool wrote_values = false;
 
   [[noreturn]] void Fail(const std::string& cause) const;
-  // These throw where it becomes too much. What is taken is made, which is work too.
+  // These throw when the limit is exceeded. Allocating counts as work too.
   void Work(size_t units);
   void Take(size_t bytes);
-  // Looking for a name among so many is work.
+  // Counts the work of a look-up of a name among `among` names.
   void Look(std::string_view name, size_t among) { Work((1 + name.size() / 16) * (1 + among)); }
   void Give(size_t bytes) { bytes_ -= bytes; }
   const std::string& where() const { return where_; }
@@ -56,17 +56,17 @@ class Meter {
   size_t bytes_ = 0;
 };
 
-// The characters of a text with marks, which stay with a character wherever the template takes it;
-// what compares characters does not see them. So the one who encodes the output as tokens knows of
-// each character who wrote it, whatever the template did: it may trim, split and join what users
-// wrote, which a placeholder in its place would not survive.
+// The characters of a text with marks, which stay with a character through everything that the
+// template does; comparisons ignore them. So the encoder of the output knows for each character who
+// wrote it, whatever the template did: it may trim, split and join texts of users, which a
+// placeholder in their place would not survive.
 using Char = char32_t;
-inline constexpr Char kGiven = Char{1} << 30;  // by whoever talks to the model, not the template
+inline constexpr Char kGiven = Char{1} << 30;      // by the user of the model, not by the template
 inline constexpr Char kGenerated = Char{1} << 31;  // between {% generation %} and its end
-inline constexpr Char kSaid = Char{1} << 29;       // of what is given: by the assistant
-inline constexpr Char kArguments = Char{1} << 28;  // the text that the arguments of a call are
-// The number of the message that a character was given in, from 1 on; 0 of none. Above the largest
-// it begins with 1 again.
+inline constexpr Char kSaid = Char{1} << 29;       // of given characters: by the assistant
+inline constexpr Char kArguments = Char{1} << 28;  // the text of a call's arguments
+// The number of the message that a character came from, from 1 on; 0 for none. Wraps around to 1
+// after the largest.
 inline constexpr int kMessageShift = 21;
 inline constexpr Char kMostMessage = 127;
 constexpr Char Code(Char c) {
@@ -84,16 +84,16 @@ struct CharTraits : std::char_traits<Char> {
 using Text = std::basic_string<Char, CharTraits>;
 using TextView = std::basic_string_view<Char, CharTraits>;
 
-// Of UTF-8, with these marks. Bytes that are none stay what they are there and back.
+// Converts from UTF-8, with these marks. Invalid bytes survive the conversion and back.
 Text FromUtf8(std::string_view text, Char marks = 0);
 std::string ToUtf8(TextView text);
-bool IsSpace(Char c);  // as Python's str.isspace
+bool IsSpace(Char c);  // like Python's str.isspace
 
-// Values hold others by reference, and do not change, namespaces excepted, which no value holds:
-// there are no circles.
+// Values hold others by reference and do not change, except namespaces, which no value holds: there
+// are no cycles.
 class Held {
  public:
-  // A constant of the template, which has no meter, is none of a rendering.
+  // A constant of the template has no meter, and does not count for a rendering.
   Held(Meter* meter, size_t bytes) : meter_(meter), bytes_(bytes + 64) {
     if (meter_ != nullptr) meter_->Take(bytes_);
   }
@@ -114,10 +114,10 @@ struct Namespace;
 struct Node;
 
 struct Undefined {
-  std::string_view name = {};  // of what is not there, in the template
+  std::string_view name = {};  // name of the missing thing in the template
 };
 struct None {};
-// A method that is not called: it is defined and true, and that is all.
+// A method that is not called: it is only defined and true.
 struct MethodName {
   std::string_view name;
 };
@@ -132,7 +132,7 @@ struct TextValue : Held {
       : Held(meter, characters.size() * sizeof(Char)), text(std::move(characters)) {}
   const Text text;
 };
-// An iterator, which Python's generators are, is true whatever it holds, and has no length.
+// An iterator, such as Python's generators, is always true and has no length.
 enum class ListKind { kList, kTuple, kIterator };
 struct List : Held {
   List(Meter* meter, std::vector<Value> values, ListKind its_kind, int its_depth)
@@ -150,7 +150,7 @@ struct Mapping : Held {
       : Held(meter, pairs.size() * sizeof(Members::value_type)),
         members(std::move(pairs)),
         depth(its_depth) {}
-  const Members members;  // in the order in which they came, the names distinct
+  const Members members;  // in insertion order, with distinct names
   const int depth;
 };
 struct Namespace {
@@ -163,13 +163,13 @@ struct Namespace {
 Value MakeText(Meter& meter, Text text);
 Value MakeText(Meter& meter, std::string_view text);
 Value MakeList(Meter& meter, std::vector<Value> items, ListKind kind = ListKind::kList);
-// Of members with the same name, the place of the first and the value of the last is kept.
+// If members share a name, the position of the first and the value of the last are kept.
 Value MakeMapping(Meter& meter, Members members);
-// The texts in it, also names of members, get the marks. One that is a member "arguments" has
+// All texts in it, names of members too, get the marks. A text that is a member "arguments" has
 // kArguments too.
 Value FromJson(Meter& meter, const Json& json, Char marks);
 
-// These return null unless the value is of that kind.
+// These return null unless the value has that kind.
 const Text* TextOf(const Value& value);
 const List* ListOf(const Value& value);
 const Mapping* MappingOf(const Value& value);
@@ -177,22 +177,22 @@ inline bool IsUndefined(const Value& value) {
   return std::holds_alternative<Undefined>(value);
 }
 
-// What the value is, for errors: "a text", "a list", "'tools', which is not defined".
+// The kind of a value for errors: "a text", "a list", "'tools', which is not defined".
 std::string Describe(const Value& value);
 
 bool IsTrue(const Value& value);
 bool Equal(Meter& meter, const Value& a, const Value& b);
-// Numbers, texts, and lists of these; else an Error.
+// Compares numbers, texts, and lists of these; throws an Error for others.
 bool Less(Meter& meter, const Value& a, const Value& b);
-// The values that a loop goes through: of a list, the names of a mapping, characters, nothing of
-// what is not defined.
+// The values that a loop visits: elements of a list, names of a mapping, characters; none for an
+// undefined value.
 std::vector<Value> Elements(Meter& meter, const Value& value);
-// The number of these, for what Python's len knows.
+// Their number, for values that Python's len accepts.
 int64_t Length(Meter& meter, const Value& value);
-// Where `part` begins in `text` at or after `at`; npos if nowhere.
+// The first place of `part` in `text` at or after `at`; npos if there is none.
 size_t Find(Meter& meter, TextView text, TextView part, size_t at = 0);
 
-// A TextBuilder makes a text of bounded length out of parts.
+// Makes a text of bounded length from parts.
 class TextBuilder {
  public:
   explicit TextBuilder(Meter& meter) : meter_(meter) {}
@@ -211,11 +211,11 @@ class TextBuilder {
   Text text_;
 };
 
-// As Python's str() writes it; with `quoted` as its repr() does.
+// Writes like Python's str(); with `quoted` like its repr().
 void Print(Meter& meter, const Value& value, TextBuilder& out, bool quoted = false);
 Text Printed(Meter& meter, const Value& value);
 
-// As Python's json.dumps writes it.
+// Writes like Python's json.dumps.
 struct JsonStyle {
   bool ascii = false, sorted = false;
   int64_t indent = -1;  // none if negative

@@ -10,13 +10,13 @@
 namespace folio {
 namespace {
 
-// Hangul syllables are made of letters by arithmetic (chapter 3.12 of the Unicode Standard).
+// Hangul syllables are composed of letters by arithmetic (chapter 3.12 of the Unicode Standard).
 constexpr char32_t kSyllables = 0xAC00, kLeads = 0x1100, kVowels = 0x1161, kTails = 0x11A7;
 constexpr char32_t kLeadCount = 19, kVowelCount = 21, kTailCount = 28;
 constexpr char32_t kSyllableCount = kLeadCount * kVowelCount * kTailCount;
 
-// What is known of a character: its combining class, and whether it is never, or not always, part
-// of composed text.
+// Traits of a character: its combining class, and whether it never, or not always, occurs in
+// composed text.
 using Traits = uint16_t;
 constexpr Traits kClass = 0xFF, kNever = 0x100, kMaybe = 0x200;
 
@@ -67,7 +67,7 @@ class NfcTables {
   // REQUIRES: code below 0x110000.
   Traits Of(char32_t code) const { return pages_[page_of_[code >> 8]][code & 0xFF]; }
 
-  // Appends what the character is made of in the end.
+  // Appends the full decomposition of the character.
   void Decompose(char32_t code, std::u32string& out) const {
     if (code - kSyllables < kSyllableCount) {
       const char32_t place = code - kSyllables;
@@ -85,7 +85,7 @@ class NfcTables {
     if (found->second != 0) out += found->second;  // which is made of nothing
   }
 
-  // The character that two make, or 0.
+  // The composition of two characters, or 0.
   char32_t Compose(char32_t first, char32_t second) const {
     if (first - kLeads < kLeadCount && second - kVowels < kVowelCount) {
       return kSyllables + ((first - kLeads) * kVowelCount + (second - kVowels)) * kTailCount;
@@ -110,7 +110,7 @@ class NfcTables {
   }
 
   std::array<uint16_t, 0x1100> page_of_ = {};
-  std::vector<std::array<Traits, 256>> pages_;  // the first of characters without traits
+  std::vector<std::array<Traits, 256>> pages_;  // the first page is for characters without traits
   std::vector<Decomposition> decompositions_;   // by code
   std::vector<Composition> compositions_;       // by parts
 };
@@ -132,15 +132,15 @@ size_t SkipAscii(std::string_view text, size_t at) {
   return at;
 }
 
-// Where composed text ends: before `end`, which is where `next` begins that is not, or at the end
-// of the text.
+// The end of composed text: before `end`, the place where `next` begins which is not composed, or
+// the end of the text.
 struct Composed {
   size_t end;
   size_t next;
 };
 
-// From `begin` on, where a character stays. The end of what is composed for certain, and of what
-// has been looked at.
+// Scans from `begin`, where a character stays. Returns the end of the text that is certainly
+// composed, and of what was examined.
 Composed FindComposed(std::string_view text, size_t begin) {
   const NfcTables& tables = Tables();
   size_t boundary = begin;
@@ -187,7 +187,7 @@ void AppendComposed(std::string_view text, std::u32string& parts, std::string& o
   }
   size_t count = 0;
   size_t starter = 0;
-  int last = 256;  // the class of what stands before, -1 of the starter; 256: there is no starter
+  int last = 256;  // class of the character before, -1 for a starter; 256: there is no starter
   for (const char32_t code : parts) {
     const int combining = class_of(code);
     const char32_t composed = last < combining ? tables.Compose(parts[starter], code) : 0;

@@ -5,7 +5,7 @@ namespace folio {
 namespace {
 
 // clang-format off
-// Of each character that is made of others: `codes since the last << 1 |
+// For each character with a decomposition: `codes since the last << 1 |
 // whether it is put together again`, the first and the second, 0 for none.
 constexpr uint32_t kPairs[] = {
     385, 65, 768, 3, 65, 769, 3, 65, 770, 3, 65, 771, 3, 65, 776, 3, 65, 778, 5, 67, 807, 3, 69,
@@ -305,7 +305,7 @@ constexpr uint32_t kPairs[] = {
     172689, 0, 2, 40635, 0, 2, 19798, 0, 2, 40697, 0, 2, 40702, 0, 2, 40709, 0, 2, 40719, 0, 2,
     40726, 0, 2, 40763, 0, 2, 173568, 0,
 };
-// Of characters that combine: codes since the last, how many in a row, their class.
+// Combining characters: codes since the last, how many in a row, their class.
 constexpr uint32_t kRuns[] = {
     768, 21, 230, 0, 1, 232, 0, 4, 220, 0, 1, 232, 0, 1, 216, 0, 5, 220, 0, 2, 202, 0, 4, 220, 0, 2,
     202, 0, 11, 220, 0, 5, 1, 0, 4, 220, 0, 8, 230, 0, 1, 240, 0, 1, 230, 0, 3, 220, 0, 3, 230, 0,
@@ -353,7 +353,7 @@ constexpr uint32_t kRuns[] = {
     1, 17, 230, 2, 7, 230, 1, 2, 230, 1, 5, 230, 100, 1, 230, 160, 7, 230, 375, 1, 230, 61, 4, 230,
     508, 2, 232, 0, 1, 220, 0, 1, 230, 992, 7, 220, 109, 6, 230, 0, 1, 7,
 };
-// Of numbers that are neither digits nor letters (No): codes since the last, how many in a row.
+// Numbers that are neither digits nor letters (No): codes since the last, how many in a row.
 constexpr uint32_t kNumerals[] = {
     178, 2, 5, 1, 2, 3, 2357, 6, 376, 6, 120, 3, 133, 7, 217, 7, 17, 9, 433, 10, 1077, 20, 1139, 10,
     480, 1, 1685, 1, 3, 6, 6, 10, 198, 16, 41, 1, 726, 60, 78, 22, 630, 30, 1385, 1, 1172, 4, 138,

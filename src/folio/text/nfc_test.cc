@@ -59,7 +59,7 @@ TEST(Nfc, EveryCharacterIsThatOfUnicode) {
   EXPECT_EQ(hash.value(), 0xF23C6052C5C92971u);
 }
 
-// All that combines, is made of others, or makes others.
+// All characters that combine, are decomposed, or are part of a composition.
 std::vector<char32_t> Pool() {
   std::set<char32_t> pool = {0x20,   0x61,   0x41,   0x1100, 0x1112, 0x1161, 0x1175,
                              0x11A7, 0x11A8, 0x11C2, 0xAC00, 0xAC01, 0xD788, 0x4E2D};
@@ -98,7 +98,7 @@ TEST(Nfc, RandomTextsAreThoseOfUnicode) {
   EXPECT_EQ(hash.value(), 0xCD32110B5266DAE7u);
 }
 
-// What FindCut allows behind or before a character that stays is a boundary of NFC too.
+// Places that FindCut allows after or before a character that stays are boundaries of NFC too.
 TEST(Nfc, TextsCanBeCutBeforeWhatStays) {
   std::vector<std::string> parts = AwkwardParts();
   for (const char32_t code : Pool()) {

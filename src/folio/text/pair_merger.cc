@@ -30,7 +30,7 @@ bool Worse(const MergeCandidate& a, const MergeCandidate& b) {
 
 constexpr size_t kByteValues = 256;
 constexpr size_t kNowhere = static_cast<size_t>(-1);
-// Memory is fetched so far ahead of its use: positions of symbols, and pairs in the hash table.
+// How far ahead memory is prefetched: positions of symbols, and pairs in the hash table.
 constexpr size_t kSymbolsAhead = 24;
 constexpr size_t kPairsAhead = 8;
 
@@ -42,7 +42,7 @@ TrainingText::TrainingText(std::vector<CountedPretokens> parts,
     int64_t count;
     uint32_t part, index;
   };
-  std::vector<Ref> refs;  // of pretokens of two bytes and more
+  std::vector<Ref> refs;  // for pretokens of two bytes and more
   size_t positions = 1;
   for (uint32_t part = 0; part < parts.size(); ++part) {
     for (uint32_t i = 0; i < parts[part].counts.size(); ++i) {
@@ -89,7 +89,7 @@ void MergeQueue::Push(const MergeCandidate& candidate) {
   std::push_heap(heap_.begin(), heap_.end(), Worse);
 }
 
-// Moves those with the most digits into the empty heap. False where nobody waits.
+// Moves the candidates with the most digits into the empty heap. Returns false if none is waiting.
 bool MergeQueue::FillHeap(const PairCounts& counts) {
   constexpr size_t kAhead = 8;
   digits_ = waiting_.size() - 1;
@@ -125,14 +125,14 @@ std::optional<MergeCandidate> MergeQueue::Pop(const PairCounts& counts) {
 }
 
 void PairMerger::Side::Add(int32_t symbol, int64_t weight) {
-  Neighbour& neighbour = of[static_cast<size_t>(symbol)];
+  Neighbour& neighbour = neighbours[static_cast<size_t>(symbol)];
   if (neighbour.weight == 0) seen.push_back(symbol);
   neighbour.weight += weight;
   ++neighbour.events;
 }
 
 void PairMerger::Side::Clear() {
-  for (const int32_t symbol : seen) of[static_cast<size_t>(symbol)] = {};
+  for (const int32_t symbol : seen) neighbours[static_cast<size_t>(symbol)] = {};
   seen.clear();
 }
 
@@ -140,8 +140,8 @@ PairMerger::PairMerger(TrainingText text, size_t max_symbols, int64_t min_count)
     : text_(std::move(text)), min_count_(min_count), queue_(min_count) {
   lengths_.reserve(max_symbols);
   lengths_.assign(kByteValues, 1);
-  left_.of.resize(max_symbols);
-  right_.of.resize(max_symbols);
+  left_.neighbours.resize(max_symbols);
+  right_.neighbours.resize(max_symbols);
   CountBytePairs();
 }
 
@@ -173,11 +173,11 @@ void PairMerger::CountBytePairs() {
 
 int64_t PairMerger::Merge(const MergeCandidate& pair, int32_t merged) {
   FOLIO_CHECK(static_cast<size_t>(merged) == lengths_.size() &&
-                  static_cast<size_t>(merged) < left_.of.size(),
+                  static_cast<size_t>(merged) < left_.neighbours.size(),
               "symbols are made in order, below max_symbols");
   lengths_.push_back(LengthOf(pair.left) + LengthOf(pair.right));
   const int64_t weight = Apply(pair, merged);
-  // Occurrences of a pair of equal symbols that overlap the one before are not merged.
+  // Overlapping occurrences of a pair of equal symbols are not merged.
   FOLIO_CHECK(weight == pair.count || pair.left == pair.right,
               "pairs stand where they were counted");
   CountFallen(pair, merged);
@@ -190,7 +190,7 @@ int64_t PairMerger::Merge(const MergeCandidate& pair, int32_t merged) {
   return weight;
 }
 
-// Rewrites the symbols and records the events. Returns their weight.
+// Rewrites the symbols and records the events. Returns their total weight.
 int64_t PairMerger::Apply(const MergeCandidate& pair, int32_t merged) {
   int32_t* const row = text_.symbols();
   const uint32_t left_length = LengthOf(pair.left);
@@ -210,9 +210,9 @@ int64_t PairMerger::Apply(const MergeCandidate& pair, int32_t merged) {
     sum += weight;
     Event event{begin, row[begin - 1], row[end]};
     if (event.left == merged) {
-      // The event before counted the left symbol as its right neighbour; now it is `merged`.
+      // The event before counted the left symbol as its right neighbour, which is now `merged`.
       events_.back().right = TrainingText::kEdge;
-      --right_.of[static_cast<size_t>(pair.left)].events;
+      --right_.neighbours[static_cast<size_t>(pair.left)].events;
       joined_ += weight;
     }
     if (event.left >= 0) left_.Add(event.left, weight);
@@ -222,17 +222,17 @@ int64_t PairMerger::Apply(const MergeCandidate& pair, int32_t merged) {
   return sum;
 }
 
-// Calls f(symbol, neighbour) for the symbols of one side; `key_of` is that of the pair in counts_
-// that f looks up.
+// Calls f(symbol, neighbour) for the symbols of one side; `key_of` gives the key of the pair in
+// counts_ that f looks up.
 template <class Key, class F>
 void PairMerger::ForSeen(Side& side, Key&& key_of, F&& f) {
   for (size_t i = 0; i < side.seen.size(); ++i) {
     if (i + kPairsAhead < side.seen.size()) counts_.Prefetch(key_of(side.seen[i + kPairsAhead]));
-    f(side.seen[i], side.of[static_cast<size_t>(side.seen[i])]);
+    f(side.seen[i], side.neighbours[static_cast<size_t>(side.seen[i])]);
   }
 }
 
-// Takes the pairs that the events broke from their counts.
+// Subtracts the broken pairs of the events from their counts.
 void PairMerger::CountFallen(const MergeCandidate& pair, int32_t merged) {
   counts_.Subtract(PairKey(pair.left, pair.right), pair.count);
   const auto before = [&](int32_t symbol) { return PairKey(symbol, pair.left); };
@@ -246,7 +246,7 @@ void PairMerger::CountFallen(const MergeCandidate& pair, int32_t merged) {
   });
 }
 
-// Counts and queues the pairs that the events made.
+// Counts and queues the new pairs of the events.
 void PairMerger::OfferNew(const MergeCandidate& pair, int32_t merged) {
   counts_.Reserve(left_.seen.size() + right_.seen.size());
   ForSeen(
@@ -274,7 +274,7 @@ void PairMerger::Offer(Neighbour& neighbour, int64_t count, int32_t left, int32_
 void PairMerger::WritePositions() {
   const auto write = [&](Side& side, int32_t symbol, uint32_t position) {
     if (symbol < 0) return;
-    Neighbour& neighbour = side.of[static_cast<size_t>(symbol)];
+    Neighbour& neighbour = side.neighbours[static_cast<size_t>(symbol)];
     if (neighbour.next != kNowhere) positions_[neighbour.next++] = position;
   };
   for (const Event& event : events_) {

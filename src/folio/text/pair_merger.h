@@ -11,17 +11,18 @@
 
 namespace folio {
 
-// The distinct pretokens as one row of symbols, in which pairs are merged where they stand. Each
-// byte of each pretoken has a position. A symbol of n bytes is written at the first and at the last
-// of its n positions, and nothing that is a symbol between them; so both neighbours of a symbol are
-// found without links. kEdge stands before, between and behind the pretokens.
+// The distinct pretokens as one row of symbols, in which pairs are merged in place. Each byte of
+// each pretoken has a position. A symbol of n bytes is written at the first and at the last of its
+// n positions, and a value that is no symbol between; so both neighbours of a symbol are found
+// without links. kEdge stands before, between and behind the pretokens.
 class TrainingText {
  public:
   static constexpr int32_t kEdge = -1;
   static constexpr int32_t kInside = -2;
 
-  // `symbols` are those of the 256 bytes. Pretokens of a single byte, which have no pairs, are left
-  // out. Frees `parts` on the way. Throws a kResource Error if there are 2^32 positions or more.
+  // `symbols` are the symbols of the 256 bytes. Pretokens of a single byte, which have no pairs,
+  // are left out. Frees `parts` while reading them. Throws a kResource Error if there are 2^32
+  // positions or more.
   TrainingText(std::vector<CountedPretokens> parts, const std::array<int32_t, 256>& symbols);
 
   std::span<const int32_t> row() const { return row_; }
@@ -34,7 +35,7 @@ class TrainingText {
   }
 
  private:
-  // Pretokens that occurred equally often, most frequent first.
+  // Pretokens with the same count, most frequent first.
   struct Run {
     size_t end;
     int64_t weight;
@@ -43,7 +44,7 @@ class TrainingText {
 
   std::vector<int32_t> row_;
   std::vector<Run> runs_;
-  std::vector<uint32_t> run_of_;  // of the first position of each block of kBlock
+  std::vector<uint32_t> run_of_;  // for the first position of each block of kBlock
 };
 
 // Two neighbouring symbols, each at least 0, as one number that sorts as (left, right) do.
@@ -51,28 +52,28 @@ constexpr uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
 }
 
-// Counts how often each pair of symbols stands side by side: a hash table that is asked about
-// millions of pairs, nearly all of them outside the cache, hence Prefetch.
+// Counts how often each pair of symbols is adjacent: a hash table with millions of look-ups of
+// pairs, nearly all outside of the cache, hence Prefetch.
 class PairCounts {
  public:
   PairCounts() : slots_(size_t{1} << (64 - shift_)) {}
 
-  // Room for `more` pairs; only this moves slots.
+  // Makes room for `more` pairs; no other function moves slots.
   void Reserve(size_t more) {
     while ((size_ + more) * 2 > slots_.size()) Grow();
   }
   void Prefetch(uint64_t key) const { __builtin_prefetch(&slots_[Slot(key)], 1); }
-  // REQUIRES: the pair is not there, and there is room.
+  // REQUIRES: the pair is new, and there is room.
   void Insert(uint64_t key, int64_t count) {
     *Find(key) = {key, count};
     ++size_;
   }
-  // Does nothing for a pair that is not there.
+  // Does nothing if the pair is missing.
   void Subtract(uint64_t key, int64_t count) {
     Entry* entry = Find(key);
     if (entry->key == key) entry->count -= count;
   }
-  // 0 for a pair that is not there.
+  // 0 if the pair is missing.
   int64_t Count(uint64_t key) const {
     const Entry* entry = const_cast<PairCounts*>(this)->Find(key);
     return entry->key == key ? entry->count : 0;
@@ -94,7 +95,7 @@ class PairCounts {
     while (slots_[i].key != key && slots_[i].key != kNone) i = (i + 1) & (slots_.size() - 1);
     return &slots_[i];
   }
-  // Doubles the room, and leaves out the pairs that no longer stand anywhere.
+  // Doubles the room, and drops pairs that no longer occur.
   void Grow() {
     const std::vector<Entry> old = std::move(slots_);
     --shift_;
@@ -110,7 +111,7 @@ class PairCounts {
   size_t size_ = 0;
 };
 
-// A pair that may be merged. Where it stood when it was counted first is a range of the trainer's
+// A pair that may be merged. Its positions when it was first counted are a range of the trainer's
 // list of positions.
 struct MergeCandidate {
   int64_t count = 0;
@@ -120,10 +121,9 @@ struct MergeCandidate {
   size_t positions = 0;
 };
 
-// Candidates by highest count, of equal counts by smallest (left, right). Counts may fall while
-// candidates wait: Pop looks them up and puts back what has fallen. Only candidates whose counts
-// have as many binary digits as the highest are kept in a heap, which stays small; the others
-// wait unordered until their turn comes.
+// Candidates by highest count, among equal counts by smallest (left, right). Counts may fall while
+// candidates wait: Pop looks them up and puts fallen ones back. Only candidates whose counts have
+// as many binary digits as the highest are in a heap, which stays small; the others wait unordered.
 class MergeQueue {
  public:
   // Candidates whose counts fall below `min_count`, which is at least 1, are dropped.
@@ -131,7 +131,7 @@ class MergeQueue {
 
   // REQUIRES: candidate.count is not above that of the last one popped.
   void Push(const MergeCandidate& candidate);
-  // The best one, whose count is what `counts` says; nothing where none is left.
+  // The best candidate, with its count from `counts`; nothing if none is left.
   std::optional<MergeCandidate> Pop(const PairCounts& counts);
 
  private:
@@ -143,23 +143,23 @@ class MergeQueue {
   std::array<std::vector<MergeCandidate>, 64> waiting_;  // by digits of the count, as it was
 };
 
-// Merges pairs of symbols in a training text, one after the other, and keeps count of all pairs.
-// A pair is counted once, when its newer symbol is made; its count can only fall after that, and
-// the positions at which it then stood hold all at which it ever will. A merge costs time in
-// proportion to the positions of its pair, and all lists of positions together are at most three
-// times as long as the text; so time and memory are linear in the distinct pretokens' bytes, but
-// for the order in the queue.
+// Merges pairs of symbols in a training text, one after the other, and updates the counts of all
+// pairs. A pair is counted once, when its newer symbol is made; its count can only fall afterwards,
+// and its positions at that time include all later ones. A merge takes time in proportion to the
+// positions of its pair, and all lists of positions together are at most three times as long as the
+// text; so time and memory are linear in the distinct pretokens' bytes, except for the queue's
+// order.
 class PairMerger {
  public:
-  // The symbols of the text are 0 to 255, those that merges make are below `max_symbols`. Pairs
-  // with counts below `min_count`, at least 1, are not offered.
+  // The symbols of the text are 0 to 255, those made by merges are below `max_symbols`. Pairs with
+  // counts below `min_count`, at least 1, are not offered.
   PairMerger(TrainingText text, size_t max_symbols, int64_t min_count);
 
-  // The best pair now; nothing where none is left. It is not offered again.
+  // The best pair now; nothing if none is left. Each pair is returned once.
   std::optional<MergeCandidate> Best() { return queue_.Pop(counts_); }
   // Replaces the pair by `merged`, from left to right in each pretoken. REQUIRES: `pair` is the
-  // last Best(), and `merged` the next symbol: 256, 257 ... Returns how often it was replaced,
-  // repeated pretokens counted.
+  // last Best(), and `merged` the next symbol: 256, 257 ... Returns how often it was replaced, with
+  // repetitions of pretokens.
   int64_t Merge(const MergeCandidate& pair, int32_t merged);
 
  private:
@@ -169,15 +169,15 @@ class PairMerger {
     int32_t left;
     int32_t right;
   };
-  // The symbols that stand on one side of the merged pairs.
+  // A symbol beside merged pairs, on one side.
   struct Neighbour {
-    int64_t weight = 0;  // of all events with it
-    size_t events = 0;   // of which these make a new pair
-    size_t next = 0;     // where in positions_ the next of them is written
+    int64_t weight = 0;  // total weight of its events
+    size_t events = 0;   // how many of them make a new pair
+    size_t next = 0;     // where in positions_ its next event is written
   };
   struct Side {
-    std::vector<Neighbour> of;  // by symbol
-    std::vector<int32_t> seen;  // those with events
+    std::vector<Neighbour> neighbours;  // by symbol
+    std::vector<int32_t> seen;          // symbols with events
 
     void Add(int32_t symbol, int64_t weight);
     void Clear();
@@ -197,14 +197,14 @@ class PairMerger {
   TrainingText text_;
   int64_t min_count_;
   std::vector<uint32_t> lengths_;    // of symbols, in bytes
-  std::vector<uint32_t> positions_;  // of left symbols; each candidate has a range, ascending
+  std::vector<uint32_t> positions_;  // of left symbols; each candidate has an ascending range
   PairCounts counts_;
   MergeQueue queue_;
-  // Buffers of the merge that goes on are members, to keep their memory.
+  // Buffers of the current merge, kept to reuse their memory.
   std::vector<Event> events_;
   Side left_;
   Side right_;
-  int64_t joined_ = 0;  // weight of the events that follow another one directly
+  int64_t joined_ = 0;  // weight of the events that directly follow another one
 };
 
 }  // namespace folio

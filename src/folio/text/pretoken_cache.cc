@@ -23,7 +23,7 @@ PretokenCache::PretokenCache(size_t lines, bool narrow) : mask_(lines - 1), narr
 void PretokenCache::Insert(const PretokenKey& key, uint64_t hash, std::span<const int32_t> ids) {
   if (ids.empty() || ids.size() > room()) return;
   const size_t home = hash & mask_;
-  // Where all are in use, a bit of the hash that did not choose the line chooses who goes.
+  // If all places are in use, a bit of the hash that did not choose the line chooses one.
   Entry* place = &lines_[home].entries[hash >> 63];
   for (const size_t at : {home, home ^ 1}) {
     bool found = false;

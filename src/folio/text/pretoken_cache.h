@@ -15,15 +15,14 @@ namespace folio {
 
 static_assert(std::endian::native == std::endian::little, "the last byte is bits 56 to 63");
 
-// A pretoken of text of 1 to 15 bytes as a number: the bytes, zeros, and the length in the last
-// byte.
+// A pretoken of 1 to 15 bytes as a number: the bytes, zeros, and the length in the last byte.
 struct PretokenKey {
   static constexpr size_t kMaxBytes = 15;
 
   uint64_t low = 0;
   uint64_t high = 0;
 
-  // Makes the key from 16 readable bytes, of which the pretoken is the first `length`.
+  // Makes the key from 16 readable bytes, the first `length` of which are the pretoken.
   static PretokenKey Load(const char* bytes, size_t length) {
     PretokenKey key;
     std::memcpy(&key.low, bytes, 8);
@@ -32,7 +31,7 @@ struct PretokenKey {
     key.high = (key.high & kKeepHigh[length]) | uint64_t{length} << 56;
     return key;
   }
-  // Makes the key of a pretoken behind which nothing may be read.
+  // Makes the key of a pretoken whose following bytes may not be read.
   static PretokenKey Of(std::string_view pretoken) {
     char bytes[16] = {};
     std::memcpy(bytes, pretoken.data(), pretoken.size());
@@ -43,7 +42,7 @@ struct PretokenKey {
     return end - pretoken.data() >= 16 ? Load(pretoken.data(), pretoken.size()) : Of(pretoken);
   }
   size_t length() const { return static_cast<size_t>(high >> 56); }
-  // One comparison, not two: which half differs cannot be foretold.
+  // One comparison instead of two: branches on each half would be mispredicted.
   bool operator==(const PretokenKey& other) const {
     return ((low ^ other.low) | (high ^ other.high)) == 0;
   }
@@ -68,15 +67,15 @@ struct PretokenKey {
 inline constexpr std::array<uint64_t, 16> PretokenKey::kKeepLow = PretokenKey::Keep(0);
 inline constexpr std::array<uint64_t, 16> PretokenKey::kKeepHigh = PretokenKey::Keep(8);
 
-// Frees what malloc and its like gave.
+// Frees memory of malloc and related functions.
 struct FreeMemory {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// A cache from short pretokens to their ids, of a bounded size: a pretoken has four places, and a
-// new one takes that of another where all are in use. What is not found must be worked out again,
-// so nothing but speed depends on what is kept. Ids are stored as four 32-bit numbers or, where all
-// ids of a vocabulary are below 2^16, as eight 16-bit ones; pretokens of more ids are not kept.
+// A cache from short pretokens to their ids, of bounded size: a pretoken has four places, and a new
+// one replaces another if all are in use. Missing pretokens are encoded again, so the contents
+// affect speed alone. Ids are stored as four 32-bit numbers or, if all ids of a vocabulary are
+// below 2^16, as eight 16-bit ones; pretokens with more ids are not stored.
 class PretokenCache {
  public:
   static constexpr size_t kNarrow = 8;
@@ -87,7 +86,7 @@ class PretokenCache {
     uint64_t high;  // PretokenKey::high, with the number of ids in the uppermost four bits
     alignas(16) unsigned char ids[16];
 
-    // One comparison, not two: which half differs cannot be foretold.
+    // One comparison instead of two: branches on each half would be mispredicted.
     bool Is(const PretokenKey& key) const {
       return ((low ^ key.low) | ((high & kKeyBits) ^ key.high)) == 0;
     }
@@ -97,11 +96,11 @@ class PretokenCache {
     Entry entries[2];
   };
 
-  // `lines` is a power of two, at least 2. Memory is taken as it is used.
+  // `lines` is a power of two, at least 2. Memory is allocated lazily.
   PretokenCache(size_t lines, bool narrow);
 
   size_t lines() const { return mask_ + 1; }
-  size_t filled() const { return filled_; }  // places in use, of two in a line
+  size_t filled() const { return filled_; }  // places in use, two in each line
   const Line* line(uint64_t hash) const { return &lines_[hash & mask_]; }
   // The line to look in if line(hash) does not have it.
   const Line* other_line(uint64_t hash) const { return &lines_[(hash & mask_) ^ 1]; }
@@ -111,18 +110,18 @@ class PretokenCache {
     for (const Line* at : {line(hash), other_line(hash)}) {
       for (const Entry& entry : at->entries) {
         if (entry.Is(key)) return &entry;
-        if (entry.high == 0) return nullptr;  // places are taken in this order
+        if (entry.high == 0) return nullptr;  // places are filled in this order
       }
     }
     return nullptr;
   }
-  // Nothing is kept if there are no ids or too many.
+  // Does nothing if there are no ids or too many.
   void Insert(const PretokenKey& key, uint64_t hash, std::span<const int32_t> ids);
   // Inserts all of another of the same width.
   void InsertAll(const PretokenCache& other);
   // The most ids that a pretoken may have here.
   size_t room() const { return narrow_ ? kNarrow : kWide; }
-  // Writes room() ids, and returns how many of them are the entry's.
+  // Writes room() ids, and returns how many of them belong to the entry.
   size_t Copy(const Entry& entry, int32_t* out) const;
 
  private:
@@ -134,9 +133,9 @@ class PretokenCache {
   bool narrow_;
 };
 
-// A cache from pretokens of up to 64 bytes to their ids, for those that have too many bytes or ids
-// for PretokenCache: indentation, rules of dashes, long names. Each pretoken has one place, and the
-// last to come stays. The caller brings any hash of the bytes.
+// A cache from pretokens of up to 64 bytes to their ids, for those with too many bytes or ids for
+// PretokenCache: indentation, rules of dashes, long names. Each pretoken has one place, which the
+// latest takes. Callers may use any hash of the bytes.
 class LongPretokenCache {
  public:
   static constexpr size_t kMaxBytes = 64;
@@ -162,7 +161,7 @@ class LongPretokenCache {
   static_assert(sizeof(Place) == 256);
 
   std::unique_ptr<Place[], FreeMemory> places_;
-  // A part of the hash of what is in each place: near memory that answers for what is not there.
+  // A part of the hash of each place's pretoken: small memory that rules out missing ones.
   std::vector<uint16_t> tags_ = std::vector<uint16_t>(kPlaces);
 };
 

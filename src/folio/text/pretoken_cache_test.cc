@@ -145,7 +145,7 @@ TEST(LongPretokenCache, TheLastOfEachPlaceStays) {
     EXPECT_EQ(Found(cache, pretoken, hash), Ids());
     cache.Insert(pretoken, hash, Ids{1, 2, 3});
     EXPECT_EQ(Found(cache, pretoken, hash), (Ids{1, 2, 3}));
-    // Nobody else's, be the hash the same.
+    // No other's, even if the hash is the same.
     for (const std::string& stranger :
          {other, pretoken + "-", pretoken.substr(1), pretoken + pretoken}) {
       EXPECT_EQ(Found(cache, stranger, hash), Ids()) << stranger;

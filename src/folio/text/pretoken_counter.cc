@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// Pretokens with their counts. Those that a PretokenKey holds lie in their entry.
+// Pretokens with their counts. Those that fit a PretokenKey are stored in their entry.
 class PretokenTable {
  public:
   struct ShortEntry {
@@ -31,8 +31,8 @@ class PretokenTable {
 
   explicit PretokenTable(int skip = 0) : short_(skip), long_(skip) {}
 
-  // Counts the pretokens text[0, ends[0]), text[ends[0], ends[1]) ...; what lies between the last
-  // end and `readable` is not looked at, but may be read. REQUIRES: n <= kBatch.
+  // Counts the pretokens text[0, ends[0]), text[ends[0], ends[1]) ...; bytes between the last end
+  // and `readable` are not counted, but may be read. REQUIRES: n <= kBatch.
   static constexpr size_t kBatch = 256;
   void AddBatch(const char* text, const size_t* ends, size_t n, const char* readable) {
     FOLIO_CHECK(n <= kBatch, "at most kBatch pieces at once");
@@ -58,7 +58,7 @@ class PretokenTable {
     for (size_t i = 0; i < shorts; ++i) AddShort(keys[i], hashes[i], 1);
   }
 
-  // Counts what hashes into `part` in `other`. REQUIRES: made with skip kPartBits.
+  // Adds the entries of `other` that hash into `part`. REQUIRES: made with skip kPartBits.
   void AddPart(const PretokenTable& other, uint64_t part) {
     other.short_.ForPart(part, [&](const ShortEntry& entry) {
       short_.Reserve(1);
@@ -117,7 +117,7 @@ class PretokenTable {
 
 namespace {
 
-// Text that one task counts, as long as it can be cut.
+// The bytes that one task counts, if the text can be divided.
 constexpr size_t kTaskBytes = size_t{1} << 20;
 
 void CountPretokens(SplitPattern pattern, std::string_view text, const char* readable,

@@ -11,9 +11,9 @@
 
 namespace folio {
 
-// Open addressing with linear probing, ordered by the first bits of the hash, so that what hashes
-// into one of kParts equal ranges lies in one stretch of every table. Entry has `int64_t count`, 0
-// where the slot is empty, and `uint64_t hash() const`.
+// Open addressing with linear probing, ordered by the first bits of the hash, so that entries which
+// hash into one of kParts equal ranges are contiguous in every table. Entry has `int64_t count`, 0
+// if the slot is empty, and `uint64_t hash() const`.
 template <class Entry>
 class CountTable {
  public:
@@ -24,13 +24,12 @@ class CountTable {
   explicit CountTable(int skip = 0) : skip_(skip), slots_(size_t{1} << (64 - shift_)) {}
 
   size_t size() const { return size_; }
-  // Room for `more` entries; only this moves entries.
+  // Makes room for `more` entries; no other function moves entries.
   void Reserve(size_t more) {
     while ((size_ + more) * 2 > slots_.size()) Grow();
   }
   void Prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[Slot(hash)], 1); }
-  // The entry for which same(entry), or the empty one that is to become it; in that case the caller
-  // fills it and calls Added.
+  // The entry for which same(entry), or the empty one for it, which the caller fills, with Added.
   template <class Same>
   Entry& Find(uint64_t hash, Same&& same) {
     size_t i = Slot(hash);
@@ -39,7 +38,7 @@ class CountTable {
   }
   void Added() { ++size_; }
 
-  // Calls f(entry) for each one whose hash is in `part` of kParts. REQUIRES: made with skip 0.
+  // Calls f(entry) for each entry whose hash is in `part` of kParts. REQUIRES: made with skip 0.
   template <class F>
   void ForPart(uint64_t part, F&& f) const {
     const size_t width = slots_.size() >> kPartBits;
@@ -85,19 +84,18 @@ struct CountedPretokens {
 
 class PretokenTable;
 
-// Counts the pretokens of texts on all threads: each thread has a table of its own, and Take adds
-// them up.
+// Counts the pretokens of texts on all threads, each with its own table; Take adds them up.
 class PretokenCounter {
  public:
   explicit PretokenCounter(SplitPattern pattern);
   ~PretokenCounter();
 
-  // A whole document, or a part of one that begins and ends where FindCut says.
+  // Counts a whole document, or a part of one that begins and ends where FindCut says.
   void AddText(std::string_view text);
-  // Counted so far, repeated ones too.
+  // Counted so far, with repetitions.
   int64_t pretokens() const;
-  // Each distinct pretoken in exactly one of the parts, whose order and cut depend on the threads.
-  // The counter is empty then.
+  // Each distinct pretoken in exactly one of the parts, whose order and division depend on the
+  // threads. The counter is empty afterwards.
   std::vector<CountedPretokens> Take();
 
  private:

@@ -34,7 +34,7 @@ Counts Naive(std::string_view text) {
   return counts;
 }
 
-// Words of 1 to 40 letters around the limits of 8, 15 and 16 bytes, some of them often.
+// Words of 1 to 40 letters around the limits of 8, 15 and 16 bytes, some of them frequent.
 std::string Words(size_t bytes) {
   const CounterRng rng(11, 0);
   std::string text;
@@ -88,7 +88,7 @@ TEST(PretokenCounter, TellsZeroBytesAtTheEndApart) {
 
 TEST(PretokenCounter, ReadsNothingBehindTheText) {
   for (size_t length = 1; length <= 33; ++length) {
-    const std::vector<char> exact(length, 'q');  // no zero behind it, as a string would have
+    const std::vector<char> exact(length, 'q');  // no zero follows it, unlike a string
     PretokenCounter counter(SplitPattern::kGpt2);
     counter.AddText({exact.data(), exact.size()});
     EXPECT_EQ(Gather(counter), (Counts{{std::string(length, 'q'), 1}}));
@@ -106,7 +106,8 @@ TEST(CountTable, PartsTogetherAreAllEntriesAlsoWhereTheyRunOverTheEnd) {
   std::map<uint64_t, int> expected;
   const CounterRng rng(4, 0);
   for (uint64_t i = 0; i < 400; ++i) {
-    // Crowded at the end of the range of hashes, and therefore at the beginning of the table.
+    // Crowded at the end of the range of hashes, and therefore wrapping to the beginning of the
+    // table.
     const uint64_t bits = i % 2 == 0 ? ~uint64_t{0} - i : rng.Below(i, ~uint64_t{0});
     table.Reserve(1);
     Number& entry = table.Find(bits, [&](const Number& other) { return other.bits == bits; });

@@ -35,7 +35,7 @@ constexpr PublishedFile kO200k = {
     "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
     "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d", 3613922};
 
-// The tokens of conversations of gpt-oss; all other ids are reserved.
+// The conversation tokens of gpt-oss; all other ids are reserved.
 std::vector<SpecialToken> HarmonySpecials() {
   constexpr std::pair<int32_t, std::string_view> kNamed[] = {
       {199998, "startoftext"}, {199999, "endoftext"},  {200002, "return"}, {200003, "constrain"},

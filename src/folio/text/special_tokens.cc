@@ -22,7 +22,7 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return same;
 }
 
-// Bytes that running text, markup and code are full of.
+// Bytes that are frequent in prose, markup and code.
 bool Frequent(char byte) {
   const auto c = static_cast<unsigned char>(byte);
   if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
@@ -48,13 +48,6 @@ void Mark(std::span<const SpecialToken> specials, const std::vector<std::string>
     if (found == specials.end()) throw UnknownName(specials, name);
     marks[static_cast<size_t>(found - specials.begin())] = true;
   }
-}
-
-bool IsToken(const Tokenizer& tokenizer, std::string_view text) {
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    if (tokenizer.TokenBytes(id) == text) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -188,23 +181,6 @@ Error SpecialNotAllowed(const SpecialToken& token, std::string_view text, size_t
                                 position.line, position.column, token.text),
                     fmt::format("it would become token {}, which is not allowed here", token.id),
                     "allow special tokens, or encode it as ordinary text");
-}
-
-std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
-                                             std::span<const std::string> texts) {
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const std::string& text = texts[i];
-    if (text.empty() || FindInvalidUtf8(text) != std::string::npos) {
-      throw UsageError(fmt::format("'{}' cannot be a special token", text));
-    }
-    if (IsToken(tokenizer, text) || std::ranges::count(texts.first(i), text) > 0) {
-      throw UsageError(fmt::format("'{}' cannot be a new special token", text), "it is a token",
-                       "choose texts that are not tokens yet");
-    }
-  }
-  std::unique_ptr<Tokenizer> more = tokenizer.WithSpecials(texts);
-  more->set_chat_source(tokenizer.chat_source());
-  return more;
 }
 
 }  // namespace folio

@@ -24,7 +24,7 @@ std::vector<SpecialToken> Specials(const std::vector<std::string>& texts) {
   return specials;
 }
 
-// begin:id of all that Next finds, one behind the other.
+// begin:id of all that Next finds, in order.
 std::string Found(const SpecialFinder& finder, std::string_view text) {
   std::string found;
   for (size_t at = 0;;) {
@@ -124,11 +124,11 @@ TEST(SpecialFinder, RuleSaysWhichAreLookedFor) {
   EXPECT_EQ(disallowed(SpecialRule::Ordinary()), "");
   EXPECT_TRUE(SpecialFinder(specials, SpecialRule::Ordinary()).empty());
   EXPECT_FALSE(SpecialFinder(specials, SpecialRule::Raise()).empty());
-  // All but those that are allowed.
+  // All except the allowed ones.
   EXPECT_EQ(allowed({.allow = {"<c>"}}), "0:<c> ");
   EXPECT_EQ(disallowed({.allow = {"<c>"}}), "<b>");
   EXPECT_EQ(disallowed({.allow = {"<c>", "<b>", "<a>"}}), "");
-  // Only those that are named; the others are text.
+  // Only the named ones; the others are text.
   EXPECT_EQ(disallowed({.disallow_all = false, .disallow = {"<b>"}}), "<b>");
   EXPECT_EQ(allowed({.allow = {"<a>"}, .disallow_all = false, .disallow = {"<b>"}}), "6:<a> ");
   // One that is in both lists is disallowed, as the text is checked first.
@@ -192,8 +192,8 @@ TEST(WithSpecialTokens, RefusesWhatCannotBeOne) {
   EXPECT_EQ(WithSpecialTokens(chars, Texts{"d"})->vocab_size(), 4);
 }
 
-// Of several tokens the one that ends a document, whichever the files of a model for conversations
-// call eos.
+// The token that ends a document is found among several, whichever of them the files of a chat
+// model call eos.
 TEST(EndOfText, IsFoundInTokenizersOfEveryFamily) {
   const auto found = [](const std::vector<std::string>& texts, std::string_view eos) {
     const std::vector<SpecialToken> specials = NumberSpecials(texts, 0);

@@ -20,7 +20,7 @@
 namespace folio {
 namespace {
 
-// Characters and runs of them. All pointers of a call lie in one text; `end` is its end, and
+// Characters and runs of them. All pointers of a call point into one text; `end` is its end, and
 // nothing at or behind it is read.
 
 // A set of CharClass, one bit each.
@@ -72,7 +72,7 @@ inline bool Continues(unsigned char byte) {
   return (byte & 0xC0) == 0x80;
 }
 
-// The character at `at` < `end`, whose first byte is not ASCII; kIllFormed where none is.
+// The character at `at` < `end`, whose first byte is not ASCII; kIllFormed if there is none.
 inline Char ReadMultiByte(const unsigned char* at, const unsigned char* end,
                           const CharClassTable& table) {
   const uint32_t lead = at[0];
@@ -103,8 +103,9 @@ inline Char Read(const unsigned char* at, const unsigned char* end) {
   return ReadMultiByte(at, end, CharClasses());
 }
 
-// Returns how many of the eight bytes at `at` from the first on (the lowest of a little-endian
-// word) are ASCII letters (only lower case with `kLowerOnly`). Bytes of other characters are not.
+// Returns how many of the eight bytes at `at`, counted from the first (the lowest of a
+// little-endian word), are ASCII letters (only lower case with `kLowerOnly`). Bytes of other
+// characters are not.
 template <bool kLowerOnly>
 inline size_t CountAsciiLetters(const unsigned char* at) {
   constexpr uint64_t kOnes = 0x0101010101010101;
@@ -147,10 +148,10 @@ inline const unsigned char* SkipRun(const unsigned char* at, const unsigned char
 struct SpaceRun {
   const unsigned char* end;
   const unsigned char* last;          // where its last character begins
-  const unsigned char* past_newline;  // behind the last U+000A or U+000D, nullptr if none
+  const unsigned char* past_newline;  // behind the last U+000A or U+000D, nullptr if there is none
 };
 
-// The run of white space from `at` on. REQUIRES: `at` < `end`, and white space is there.
+// The run of white space at `at`. REQUIRES: `at` < `end`, and white space is there.
 SpaceRun ReadSpaces(const unsigned char* at, const unsigned char* end) {
   SpaceRun run = {at, at, nullptr};
   while (run.end < end) {
@@ -168,11 +169,11 @@ SpaceRun ReadSpaces(const unsigned char* at, const unsigned char* end) {
   return run;
 }
 
-// Contraction returns this where more text is needed to tell.
+// Contraction returns this if it needs more text to decide.
 constexpr size_t kContractionOpen = 9;
 
 // Length in bytes of the contraction ('s 't 'd 'm 'll 've 're) that begins with the apostrophe at
-// `at`; 0 if there is none. With `kAnyCase` as (?i:) matches: upper case too, and U+017F for s, its
+// `at`; 0 if there is none. `kAnyCase` matches like (?i:): upper case too, and U+017F for s, its
 // lower-case form by simple case folding.
 template <bool kAnyCase>
 size_t Contraction(const unsigned char* at, const unsigned char* end) {
@@ -187,9 +188,9 @@ size_t Contraction(const unsigned char* at, const unsigned char* end) {
   return letter(2) == (first == 'l' ? 'l' : 'e') ? 3 : 0;
 }
 
-// A text from where a pretoken begins to where the scanner may look.
+// A text from the begin of a pretoken to the last byte that the scanner may read.
 struct Window {
-  const unsigned char* text;  // where offsets count from
+  const unsigned char* text;  // the base of offsets
   const unsigned char* at;
   const unsigned char* end;  // of the text; if more may follow, before an incomplete character
   bool at_end;
@@ -203,13 +204,13 @@ struct Window {
   }
 
   size_t Offset(const unsigned char* stop) const { return static_cast<size_t>(stop - text); }
-  // The end of a pretoken that goes on as far as `stop` allows.
+  // The end of a pretoken that continues up to `stop`.
   size_t RunEnd(const unsigned char* stop) const {
     return stop == end && !at_end ? kUndecided : Offset(stop);
   }
 };
 
-// The end of \p{N}{1,kMost}, of which the first ends at `at`.
+// The end of \p{N}{1,kMost} whose first character ends at `at`.
 template <int kMost>
 size_t NumberPretoken(const Window& window, const unsigned char* at) {
   for (int count = 1; count < kMost; ++count) {
@@ -227,8 +228,9 @@ size_t SpacePretoken(const Window& window, const SpaceRun& run) {
   return window.Offset(run.last > window.at ? run.last : run.end);
 }
 
-// [^\s\p{L}\p{N}]+[\r\n]*, or with kSlash [^\s\p{L}\p{N}]+[\r\n/]*, of which the first ends at
-// `at`.
+// [^\s\p{L}\p{N}]+[\r
+// ]*, or with kSlash [^\s\p{L}\p{N}]+[\r
+// /]*, whose first character ends at `at`.
 template <bool kSlash>
 size_t OtherPretoken(const Window& window, const unsigned char* at) {
   at = SkipRun<kOthers>(at, window.end);
@@ -247,14 +249,14 @@ size_t LinesPretoken(const Window& window) {
 
 // A word is a match of U*W+, or else of U+W*.
 struct Word {
-  const unsigned char* end;   // of the match; where it was looked for if there is none
+  const unsigned char* end;   // end of the match; the start of the search if there is none
   const unsigned char* read;  // where the scan stopped
   bool has_lower;             // U*W+ matched
 };
 
-// A greedy U* takes the run of U. Only lower case is W and not U, so that where it follows, W+
-// begins there; else U* gives back up to the last of the run that is W as well, which is all that
-// W+ then takes: what is behind it is U alone.
+// A greedy U* takes the run of U. Only lower case is in W but not in U, so if it follows, W+ begins
+// there; else U* backtracks to the last character of the run that is also in W, which is then all
+// that W+ takes: the characters behind it are in U alone.
 Word ReadWord(const unsigned char* at, const unsigned char* end) {
   const unsigned char* past_caseless = nullptr;
   const unsigned char* run = at;
@@ -278,7 +280,7 @@ Word ReadWord(const unsigned char* at, const unsigned char* end) {
   return {run, run, false};
 }
 
-// The pretoken of a word that ends at `at`: with the contraction behind it.
+// The pretoken of a word that ends at `at`, including the contraction behind it.
 size_t WordPretoken(const Window& window, const unsigned char* at) {
   if (at == window.end) return window.RunEnd(at);
   if (*at != '\'') return window.Offset(at);
@@ -287,7 +289,7 @@ size_t WordPretoken(const Window& window, const unsigned char* at) {
   return window.at_end ? window.Offset(at) : kUndecided;
 }
 
-// With kDigits every number is alone, and the end of the text for what is before it.
+// With kDigits every number is a pretoken, and acts as the end of the text for what is before it.
 template <bool kDigits>
 size_t Gpt2Pretoken(const Window& window) {
   const unsigned char* at = window.at;
@@ -360,7 +362,7 @@ size_t O200kPretoken(const Window& window) {
   const unsigned char* const next = window.at + c.length;
   const Word word = ReadWord(is_letter ? window.at : next, window.end);
   if (word.read == window.end && !window.at_end) return kUndecided;
-  // A mark leads a word of U*W+; before U+ alone the first alternative matches the mark by itself.
+  // A mark begins a word of U*W+; before U+ alone the first alternative matches the mark alone.
   if (c.set == kMarks && !word.has_lower) return WordPretoken(window, next);
   if (is_letter || word.end > next) return WordPretoken(window, word.end);
 
@@ -411,7 +413,7 @@ constexpr std::array<PatternInfo, kSplitPatterns.size() + 3> kPatterns = {{
     {"space_runs", R"((?: +|^)[^ ]*)"},
 }};
 
-// A spelling of one of our patterns, other than its own, as tokenizers are published with it.
+// Another spelling of one of our patterns that published tokenizers use.
 struct Spelling {
   SplitPattern pattern;
   std::string_view regex;
@@ -432,7 +434,7 @@ const PatternInfo& InfoOf(SplitPattern pattern) {
   return kPatterns[place];
 }
 
-// Returns whether every pattern begins a pretoken between `before` and what begins with `after`, a
+// Returns true if every pattern begins a pretoken between `before` and what begins with `after`, a
 // character of the set `after_set`. `before` is 0 at the begin of the text.
 bool IsCut(ClassSet before, unsigned char after, ClassSet after_set) {
   if (after == ' ') return before != 0 && before != kSpaces;
@@ -454,15 +456,15 @@ ClassSet SetBefore(const unsigned char* text, const unsigned char* at, const uns
 }
 
 constexpr size_t kBlock = 64;
-constexpr size_t kBehind = 3;  // bytes behind a block, of a character that begins in it
+constexpr size_t kBehind = 3;  // bytes behind a block that may belong to its last character
 
-// A block of text as sets of bytes, the first one in the lowest bit.
+// A block of text as sets of bytes, the first byte in the lowest bit.
 struct Block {
   uint64_t blank;  // U+0020
-  uint64_t space;  // White_Space, blank too
+  uint64_t space;  // White_Space, including blank
   uint64_t letter;
   uint64_t number;
-  uint64_t number_tail;  // the bytes behind the first of a number beyond ASCII
+  uint64_t number_tail;  // bytes after the first of numbers beyond ASCII
   uint64_t apostrophe;
   uint64_t high;  // bytes of characters beyond ASCII
 };
@@ -471,8 +473,8 @@ constexpr uint64_t Low(size_t n) {
   return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
 }
 
-// Puts the characters beyond ASCII into the sets. Returns how many bytes of the block are known
-// now: all, or up to a white space beyond ASCII. `text` has kBehind bytes behind the block.
+// Adds characters beyond ASCII to the sets. Returns how many bytes of the block are now known: all,
+// or those before white space beyond ASCII. `text` has kBehind bytes behind the block.
 inline size_t AddHigh(const char* text, const CharClassTable& table, Block& block) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(text);
   uint64_t left = block.high;
@@ -491,15 +493,15 @@ inline size_t AddHigh(const char* text, const CharClassTable& table, Block& bloc
   return kBlock;
 }
 
-// Returns where pretokens begin in a block that begins with a pretoken, of GPT-2's pattern or, with
-// kDigits, SmolLM's. Right for the bytes from 1 on for which the next byte is known; a contraction
-// needs the next two.
+// Returns where pretokens begin in a block that begins with a pretoken, for GPT-2's pattern or,
+// with kDigits, SmolLM's. Valid for bytes from 1 on whose next byte is known; a contraction needs
+// the next two.
 template <bool kDigits>
 inline uint64_t Gpt2Starts(const char* text, const Block& b, size_t known) {
   const uint64_t other = ~(b.space | b.letter | b.number);
   const uint64_t same = (b.letter & b.letter << 1) | (other & other << 1) |
                         (kDigits ? b.number_tail : b.number & b.number << 1);
-  // The last character of a run of white space goes to what follows or stands alone.
+  // The last character of a run of white space belongs to what follows or is alone.
   const uint64_t last_space = kDigits ? ~((b.space | b.number) >> 1) : ~(b.space >> 1);
   const uint64_t in_space = b.space & (~(b.space << 1) | last_space);
   const uint64_t behind_blank = kDigits ? b.blank << 1 & ~b.number : b.blank << 1;
@@ -552,7 +554,7 @@ HWY_INLINE Block Classify(const char* text) {
   return b;
 }
 
-// The places of a block, behind its first, where pretokens begin for certain.
+// The places of a block, after its first byte, where pretokens certainly begin.
 template <bool kDigits>
 HWY_INLINE uint64_t StartsInBlock(const char* text, const CharClassTable& table) {
   Block block = Classify(text);
@@ -560,8 +562,8 @@ HWY_INLINE uint64_t StartsInBlock(const char* text, const CharClassTable& table)
   return known < 2 ? 0 : Gpt2Starts<kDigits>(text, block, known) & Low(known - 1) & ~uint64_t{1};
 }
 
-// SplitPretokens of GPT-2's pattern or SmolLM's. Each block begins where a pretoken begins, so that
-// nothing but its own bytes decides it.
+// SplitPretokens for GPT-2's pattern or SmolLM's. Each block begins with a pretoken, so that its
+// own bytes decide it.
 template <bool kDigits>
 size_t SplitBlocks(std::string_view text, size_t begin, bool at_end, size_t* ends,
                    size_t capacity) {
@@ -683,10 +685,11 @@ size_t NextPretoken(SplitPattern pattern, std::string_view text, size_t begin, b
   FOLIO_CHECK(false, "not a split pattern");
 }
 
-// A run of one class from the second character on belongs to the pretoken that the first one leads.
-// GPT-2's pattern and SmolLM's know no kinds of letters. In the others there are two exceptions:
-// what white space becomes depends on line breaks behind it, so all of it has to be line breaks, or
-// the same character; and o200k gives capitals back if what came before them can end a word.
+// A run of one class from the second character on belongs to the pretoken that the first one
+// begins. GPT-2's pattern and SmolLM's do not distinguish kinds of letters. The others have two
+// exceptions: the pretokens of white space depend on line breaks behind it, so all of it must be
+// line breaks, or the same character; and o200k gives capitals back if the text before them can end
+// a word.
 size_t CertainRun(SplitPattern pattern, std::string_view text) {
   if (text.empty() || pattern >= SplitPattern::kWhole) return 0;
   const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
@@ -707,7 +710,7 @@ size_t CertainRun(SplitPattern pattern, std::string_view text) {
   }
   const bool capitals = (run & kUppers & ~kCaseless) != 0;
   if (pattern == SplitPattern::kO200k && capitals && (first.set & kCaseless) != 0) return 0;
-  // A character that the end cuts off may belong to the run or not: it is not counted.
+  // A character cut off by the end may belong to the run or not: it is not counted.
   while (end - at >= 4) {
     const Char c = Read(at, end);
     if ((c.set & run) == 0) return 0;

@@ -23,7 +23,7 @@ using Pretokens = std::vector<std::string_view>;
 
 constexpr auto& kAll = kSplitPatterns;
 
-// The patterns are as published, apart from line breaks.
+// The patterns as published, apart from line breaks.
 const SplitOracle& OracleOf(SplitPattern pattern) {
   static const SplitOracle gpt2(
       R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
@@ -59,7 +59,8 @@ const SplitOracle& OracleOf(SplitPattern pattern) {
   }
 }
 
-// SmolLM's pattern is two steps: numbers apart, then GPT-2's pattern on what lies between.
+// SmolLM's pattern has two steps: numbers are separated, then GPT-2's pattern is applied between
+// them.
 Ends ExpectedSplit(SplitPattern pattern, std::string_view text) {
   const SplitOracle& oracle = OracleOf(pattern);
   if (pattern != SplitPattern::kSmolLm) return oracle.Split(text);
@@ -94,7 +95,8 @@ Strings MakeAlphabet() {
            U"\t\v\f\u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
            U"\u200A\u2028\u2029\u202F\u205F\u3000"              // white space
            U"\x01\x1C\x1F\x7F\u00AD\u180E\u200B\u2060\uFEFF"    // none
-           U"\u017F\u212A\u2019\u00DF\u00E9\u0416\u0436\u00C9"  // cased, and fold traps
+           U"\u017F\u212A\u2019\u00DF\u00E9\u0416\u0436\u00C9"  // letters with case, and traps of
+                                                                // case folding
            U"\u01C5\u1FFC\u02B0\u3005\u30FC\u00AA\u4E2D\u05D0\u0E01\uAC00\U00020000"
            U"\u0301\u0903\u20DD\uFE0F\u200D\U0001F44D\U0001F3FD\U0001F468"
            U"\u0663\u00B2\u00BD\u2163\u2460\u3007\U0001D7FF"
@@ -113,7 +115,7 @@ Strings MakeAlphabet() {
   return all;
 }
 
-// Everything that the patterns tell apart, and what only looks like it.
+// Everything that the patterns distinguish, and similar characters.
 const Strings& Alphabet() {
   static const Strings alphabet = MakeAlphabet();
   return alphabet;
@@ -154,7 +156,7 @@ TEST(Split, O200kExamples) {
             (Pretokens{"I'LL", " can't", " x'\u017F", "ab", " Camel", "CASEWord"}));
   EXPECT_EQ(split("e\u0301a \u0301's //\n/x \n "),
             (Pretokens{"e\u0301a", " \u0301's", " //\n/", "x", " \n", " "}));
-  // A caseless letter takes the part of the lower case, and a mark before capitals stands alone.
+  // A caseless letter counts as lower case, and a mark before capitals is alone.
   EXPECT_EQ(split("AB\u02B0CD"), (Pretokens{"AB\u02B0", "CD"}));
   EXPECT_EQ(split("1\u0301AB"), (Pretokens{"1", "\u0301", "AB"}));
 }
@@ -173,7 +175,7 @@ TEST(Split, ExamplesOfThePatternsThatAreLikeThem) {
             (Pretokens{"12", "34", "5", " '", "D", "'d", "x"}));
 }
 
-// SmolLM's as one expression is the two steps.
+// SmolLM's single expression is equal to the two steps.
 TEST(Split, TheExpressionOfSmolLmIsItsTwoSteps) {
   const SplitOracle one(SplitPatternRegex(SplitPattern::kSmolLm));
   TestRng rng(17);
@@ -188,7 +190,7 @@ TEST(Split, PretokensAreThoseOfTheRegularExpressions) {
   TestRng rng(16);
   for (int round = 0; round < (kSanitized ? 10000 : 50000); ++round) {
     const std::string text = RandomRuns(Alphabet(), 14, rng);
-    // Bytes behind the text must not be looked at.
+    // Bytes after the text must not be read.
     const std::string longer = text + (round % 2 == 0 ? "\x80\xBFs\n" : "s\u0301\n");
     for (const SplitPattern pattern : kAll) {
       const std::string_view view(longer.data(), text.size());
@@ -252,7 +254,7 @@ TEST(Split, IncompleteCharacterDecidesNothing) {
   }
 }
 
-// Returns whether FindCut's rule holds between the characters `before` and `after`.
+// Returns true if FindCut's rule holds between the characters `before` and `after`.
 bool MayCut(char32_t before, char32_t after) {
   const CharClass a = ClassOf(before);
   const CharClass b = ClassOf(after);
@@ -302,7 +304,7 @@ TEST(Split, FindCutBeyondTheTextIsItsEnd) {
   EXPECT_EQ(FindCut(" a", 0), 2u);
 }
 
-// Hangs where a scanner or FindCut is quadratic, and overflows the stack where one recurses.
+// Hangs if a scanner or FindCut is quadratic, and overflows the stack if one recurses.
 TEST(Split, MillionsOfTheSameAreLinear) {
   constexpr size_t kTimes = kSanitized ? 200'000 : 2'000'000;
   for (const std::string unit :

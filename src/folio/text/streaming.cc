@@ -8,7 +8,7 @@
 namespace folio {
 namespace {
 
-constexpr size_t kShort = 64;  // bytes that may be looked at again with each piece
+constexpr size_t kShort = 64;  // bytes that may be scanned again with each piece
 
 }  // namespace
 
@@ -57,7 +57,7 @@ size_t StreamingEncoder::EncodeSpecials(size_t limit, std::vector<int32_t>& ids)
       return limit;
     }
     searched_ = match.begin;
-    // A token that begins before the match or in it may be a longer one.
+    // A token that begins before or inside of the match may be longer.
     if (match.end() > limit) return std::min(limit, match.begin);
     EncodeAll(match.begin, ids);
     ids.push_back(match.token->id);
@@ -82,7 +82,7 @@ void StreamingEncoder::EncodeDecided(size_t end, std::vector<int32_t>& ids) {
   if (!try_now) return;
   const size_t done = tokenizer_.EncodeDecided(rest, ids);
   if (done < complete) {
-    // Not decided yet, or a character that there is no token for.
+    // Not decided yet, or a character without a token.
     const size_t before = ids.size();
     const std::string_view character = rest.substr(done, DecodeUtf8(rest, done).length);
     if (tokenizer_.EncodePrefix(character, ids) == 0) {
@@ -94,9 +94,8 @@ void StreamingEncoder::EncodeDecided(size_t end, std::vector<int32_t>& ids) {
   Consume(begin_ + done);
 }
 
-// The text that was left is looked at again only when there is as much new text, so that a word
-// without end costs twice its length at most, or when there is a cut in the new text, before which
-// nothing is left then.
+// The remaining text is scanned again only after as much new text, so that a word without end costs
+// at most twice its length, or when the new text has a cut, before which nothing remains then.
 bool StreamingEncoder::MayDecideMore(std::string_view rest, size_t complete) const {
   if (rest.empty()) return false;
   if (rest.size() <= kShort || rest.size() / 2 >= left_) return true;
@@ -109,7 +108,7 @@ void StreamingEncoder::Consume(size_t end) {
   begin_ = end;
 }
 
-// Only when at least half is done: every byte is then moved once per byte that goes.
+// Only if at least half is done: each byte is then moved at most once for each byte dropped.
 void StreamingEncoder::Compact() {
   if (begin_ < held_.size() - begin_) return;
   held_.erase(0, begin_);

@@ -15,7 +15,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Returns the ids that all pieces of a text together give, each of `length` bytes.
+// Returns the ids of all pieces of a text together, each of `length` bytes.
 Ids Stream(StreamingEncoder& encoder, std::string_view text, size_t length) {
   Ids ids;
   for (size_t at = 0; at < text.size(); at += length) encoder.Add(text.substr(at, length), ids);
@@ -167,7 +167,7 @@ TEST(StreamingEncoder, WorkIsLinearHoweverTheTextIsCut) {
       const PairTokenizer tokenizer;
       StreamingEncoder encoder(tokenizer, "text", SpecialRule::Allow());
       const Ids ids = Stream(encoder, *text, length);
-      // Words are short: one that is not complete is looked at with every byte that comes.
+      // Words are short: an incomplete one is examined with every byte.
       const size_t most = text->size() * (length == 1 && text == &words ? 20 : 4) + kLength / 3;
       EXPECT_LT(tokenizer.work, most) << length;
       EXPECT_EQ(ids, tokenizer.EncodeOrdinary(*text));
@@ -192,7 +192,7 @@ TEST(StreamingDecoder, ShowsACharacterOnlyWhenItIsWhole) {
 
 TEST(StreamingDecoder, PiecesPutTogetherAreTheWholeReplaced) {
   const ByteTokenizer tokenizer;
-  // Bytes that often almost make characters.
+  // Bytes that often almost form characters.
   constexpr int kBytes[] = {0x41, 0x80, 0x9F, 0xA0, 0xBF, 0xC3, 0xE0, 0xE2,
                             0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xFF, 0x8F, 0x90};
   for (uint64_t trial = 0; trial < 2000; ++trial) {

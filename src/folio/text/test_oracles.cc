@@ -21,7 +21,7 @@ using CodePoint = SplitOracle::CodePoint;
 
 constexpr char32_t kIllFormed = 0xFFFFFFFF;
 
-// Finds the class by binary search among the ranges, not by the table that the scanners use.
+// Finds the class by binary search among the ranges, not with the scanners' table.
 CharClass SlowClassOf(char32_t code) {
   if (code == kIllFormed) return CharClass::kOther;
   const auto ranges = CharClassRanges();
@@ -184,7 +184,7 @@ class Parser {
     } else if (Take("{1,3}")) {
       node.most = 3;
     }
-    // Behind what a possessive quantifier repeats no pattern wants more of the same.
+    // No pattern has more of the same after a possessive quantifier.
     if (node.least != node.most) Take("+");
   }
 
@@ -192,7 +192,7 @@ class Parser {
   size_t at_ = 0;
 };
 
-// A rest tells whether the pattern behind matches from a position in characters.
+// Returns true if the rest of the pattern matches from a position in characters.
 using Rest = std::function<bool(size_t)>;
 
 class Matcher {

@@ -12,11 +12,11 @@
 namespace folio {
 
 // Splits by the regular expression itself, with a backtracking matcher over code points: slow (and
-// recursive in the length of a pretoken), but nothing in it knows a particular pattern. For tests.
+// recursive in the length of a pretoken), but without knowledge of a particular pattern.
 class SplitOracle {
  public:
-  // `regex` of the syntax that the published patterns use: literals, escapes, \s \S \p{..},
-  // classes, (?:) (?i:) (?=) (?!), $, and the greedy or possessive ? * + {m,n}.
+  // `regex` in the syntax of the published patterns: literals, escapes, \s \S \p{..}, classes, (?:)
+  // (?i:) (?=) (?!), $, and the greedy or possessive ? * + {m,n}.
   explicit SplitOracle(std::string_view regex);
   ~SplitOracle();
 
@@ -30,8 +30,8 @@ class SplitOracle {
   std::unique_ptr<Node> root_;
 };
 
-// An oracle for tests follows the rules themselves: pretokens by the regular expression, each
-// looked up as a whole where that is the rule, else merged as defined.
+// An oracle that follows the rules themselves: pretokens by the regular expression, each looked up
+// as a whole if that is the rule, else merged by the definition.
 class BpeOracle {
  public:
   explicit BpeOracle(const BpeTokenizer& tokenizer)

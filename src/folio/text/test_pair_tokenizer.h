@@ -15,10 +15,10 @@
 
 namespace folio {
 
-// A small tokenizer for tests, in which what a byte becomes depends on its neighbours: text is cut
-// into words, each with the space before it, and white space, of which the last space before a word
-// belongs to the word; the bytes of a pretoken become tokens in pairs from its left, and the last
-// of an odd number a token of its own.
+// A small tokenizer in which the tokens of a byte depend on its neighbours: text is divided into
+// words, each with the space before it, and white space, whose last space before a word belongs to
+// the word; the bytes of a pretoken become tokens in pairs from the left, and the last of an odd
+// number a token of its own.
 class PairTokenizer final : public Tokenizer {
  public:
   static constexpr int32_t kPairs = 256;  // the pair ab is 256 + 256 a + b
@@ -62,7 +62,7 @@ class PairTokenizer final : public Tokenizer {
   }
   std::string FileContents() const override { return "pair"; }
 
-  // Bytes that EncodePrefix and EncodeDecided were given, all calls together: the work.
+  // Bytes passed to EncodePrefix and EncodeDecided in all calls: the work.
   mutable std::atomic<size_t> work = 0;
 
  private:

@@ -8,8 +8,7 @@
 
 namespace folio {
 
-// The ends of the pretokens that are decided, by the scanner: what SplitPretokens must give. For
-// tests.
+// The ends of the decided pretokens, by the scanner: the expected result of SplitPretokens.
 inline std::vector<size_t> OneByOne(SplitPattern pattern, std::string_view text,
                                     bool at_end = true) {
   std::vector<size_t> ends;

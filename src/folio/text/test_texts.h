@@ -12,7 +12,7 @@ namespace folio {
 
 // Texts for tests.
 
-// Random draws one after the other.
+// Random draws in sequence.
 class TestRng {
  public:
   explicit TestRng(uint64_t seed) : rng_(seed, 0) {}
@@ -23,15 +23,14 @@ class TestRng {
   uint64_t next_ = 0;
 };
 
-// Returns `count` of `parts`, one after the other.
+// Returns `count` of `parts`, joined.
 inline std::string RandomText(const std::vector<std::string>& parts, size_t count, TestRng& rng) {
   std::string text;
   for (size_t i = 0; i < count; ++i) text += parts[rng.Below(parts.size())];
   return text;
 }
 
-// Returns at most `most` of `parts`, half of the time of a few of them only, so that runs come
-// about.
+// Returns at most `most` of `parts`, half of the time from a few of them only, to get runs.
 inline std::string RandomRuns(const std::vector<std::string>& parts, size_t most, TestRng& rng) {
   const size_t count = 1 + rng.Below(most);
   if (rng.Below(2) == 0) return RandomText(parts, count, rng);
@@ -40,7 +39,7 @@ inline std::string RandomRuns(const std::vector<std::string>& parts, size_t most
   return RandomText(few, count, rng);
 }
 
-// `part` again and again, until there are so many bytes.
+// `part` repeated up to this many bytes.
 inline std::string Repeated(std::string_view part, size_t bytes) {
   std::string text;
   while (text.size() < bytes) text += part;

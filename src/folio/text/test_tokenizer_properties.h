@@ -16,8 +16,7 @@
 
 namespace folio {
 
-// Properties must hold of every tokenizer, for tests. Texts are such that the tokenizer has tokens
-// for all of it.
+// Properties of every tokenizer. The tokenizer must have tokens for the whole text.
 
 namespace properties {
 
@@ -45,8 +44,8 @@ inline std::vector<int32_t> ParallelIds(const Tokenizer& tokenizer, std::string_
   return ids;
 }
 
-// Cut anywhere, the ids are those of the whole. `rule` must not make the text an error. Pieces have
-// up to `longest` bytes.
+// However the text is divided, the ids are those of the whole. `rule` must not make the text an
+// error. Pieces have up to `longest` bytes.
 inline testing::AssertionResult EncodeMatchesStreaming(
     const Tokenizer& tokenizer, std::string_view text, TestRng& rng, size_t longest = 20,
     const SpecialRule& rule = SpecialRule::Ordinary()) {
@@ -98,7 +97,7 @@ inline testing::AssertionResult DecodeRestores(const Tokenizer& tokenizer, std::
   return testing::AssertionFailure() << "decoded text differs";
 }
 
-// The places of FindCut and EncodeDecided keep what tokenizer.h promises of them.
+// The places of FindCut and EncodeDecided keep the promises of tokenizer.h.
 inline testing::AssertionResult CutsAreSafe(const Tokenizer& tokenizer, std::string_view text,
                                             TestRng& rng) {
   const std::vector<int32_t> expected = tokenizer.EncodeOrdinary(text);
@@ -126,7 +125,7 @@ inline testing::AssertionResult CutsAreSafe(const Tokenizer& tokenizer, std::str
          << "decided " << decided << ", but there is a cut at " << last << " of " << known;
 }
 
-// Offsets against counting in the text before each token. `ids` may be any.
+// Compares offsets with counts in the text before each token. `ids` may be any.
 inline testing::AssertionResult OffsetsAgree(const Tokenizer& tokenizer,
                                              const std::vector<int32_t>& ids) {
   const DecodedText decoded = DecodeWithOffsets(tokenizer, ids);
@@ -152,7 +151,7 @@ inline testing::AssertionResult OffsetsAgree(const Tokenizer& tokenizer,
   return testing::AssertionSuccess();
 }
 
-// All of the above of one text.
+// All of the above for one text.
 inline testing::AssertionResult TokenizerHolds(const Tokenizer& tokenizer, std::string_view text,
                                                TestRng& rng) {
   for (const auto& holds :

@@ -29,7 +29,7 @@ inline int32_t AddSpecial(BpeVocab& vocab, std::string_view text) {
   return id;
 }
 
-// Adds the merge of two tokens with what it makes, whose id it returns.
+// Adds the merge of two tokens with its result, whose id it returns.
 inline int32_t AddMerge(BpeVocab& vocab, int32_t left, int32_t right) {
   const auto bytes = [&](int32_t id) { return std::string(vocab.tokens[static_cast<size_t>(id)]); };
   const int32_t merged = AddToken(vocab, bytes(left) + bytes(right));
@@ -44,8 +44,8 @@ inline BpeVocab ByteVocab() {
   return vocab;
 }
 
-// A vocabulary for tests: the bytes in GPT-2's order, then what each pair of tokens makes. Special
-// tokens are last or, as trainers put them, first.
+// The bytes in GPT-2's order, then the result of each merge. Special tokens are last or, as
+// trainers put them, first.
 inline BpeVocab MakeTestVocab(
     std::initializer_list<std::pair<std::string_view, std::string_view>> pairs,
     std::initializer_list<std::string_view> specials, bool specials_first = false) {
@@ -89,7 +89,7 @@ inline BpeVocab SmallVocab(bool specials_first = false) {
                        {"<|endoftext|>", "<|\"caf\xC3\xA9\" \n|>"}, specials_first);
 }
 
-// The definition: the lowest rank among all pairs, the leftmost of it, merged again and again.
+// The definition: merges the lowest rank among all pairs, leftmost first, repeatedly.
 inline std::vector<int32_t> MergedAsDefined(const BpeVocab& vocab, std::string_view pretoken) {
   std::vector<int32_t> ids;
   for (const char& byte : pretoken) {
@@ -131,7 +131,7 @@ inline BpeVocab TrainedOn(std::string_view text, const BpeTrainerOptions& option
   return trainer.Train();
 }
 
-// A vocabulary learnt from random words over few letters, so that merges compete; for tests.
+// A vocabulary trained on random words over few letters, so that merges compete.
 inline BpeVocab LearntVocab(uint64_t seed, int64_t tokens,
                             SplitPattern pattern = SplitPattern::kGpt2) {
   TestRng rng(seed);
@@ -145,7 +145,7 @@ inline BpeVocab LearntVocab(uint64_t seed, int64_t tokens,
   return TrainedOn(text, {.vocab_size = tokens, .pattern = pattern});
 }
 
-// Adds random words, each once, which no merge makes and which are whole pretokens; returns them.
+// Adds distinct random words, which no merge makes and which are whole pretokens; returns them.
 inline std::vector<std::string> AddWords(BpeVocab& vocab, int count, uint64_t seed) {
   vocab.whole_pretokens = true;
   TestRng rng(seed);
@@ -160,7 +160,7 @@ inline std::vector<std::string> AddWords(BpeVocab& vocab, int count, uint64_t se
   return {words.begin(), words.end()};
 }
 
-// The same with unused ids between the bytes and the rest, so that sixteen bits do not count them.
+// The same with unused ids between the bytes and the rest, so that ids need more than sixteen bits.
 inline BpeVocab WideVocab(const BpeVocab& vocab) {
   constexpr int32_t kUnused = 70000;
   const auto moved = [](int32_t id) { return id < 256 ? id : id + kUnused; };
@@ -178,8 +178,8 @@ inline BpeVocab WideVocab(const BpeVocab& vocab) {
   return wide;
 }
 
-// A word, and a vocabulary in which each two neighbours of it merge, the last ones first: whatever
-// is behind a place decides on what becomes of it, however far it is.
+// A word, and a vocabulary in which each two neighbours of it merge, the last ones first: the
+// tokens at a place depend on everything after it, however far away.
 inline std::pair<std::string, BpeVocab> ChainVocab() {
   constexpr size_t kLetters = 52;
   const auto letter = [](size_t i) { return static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26); };
@@ -201,9 +201,9 @@ inline std::pair<std::string, BpeVocab> ChainVocab() {
   return {word, vocab};
 }
 
-// One in which nothing can be looked up: tokens that several merges make, merges out of order, and
-// tokens that no merge makes or that their own bytes do not become. As no trainer makes it, but a
-// file may have it.
+// A vocabulary in which nothing can be looked up: tokens that several merges make, merges out of
+// order, and tokens that no merge makes or that differ from the encoding of their bytes. No trainer
+// makes it, but a file may contain it.
 inline BpeVocab ImproperVocab(bool whole_pretokens) {
   BpeVocab vocab = ByteVocab();
   const auto add = [&](std::string_view bytes) { return AddToken(vocab, bytes); };

@@ -6,18 +6,18 @@
 
 namespace folio {
 
-// What a tokenizer's files say of its tokens beside how text is encoded: the parts that some play,
-// and the template that makes a text of a conversation.
+// Facts in a tokenizer's files beside the encoding of text: the roles of some
+// tokens, and the template that turns a conversation into text.
 struct TokenRoles {
-  std::optional<int64_t> begin = {};           // of a text ("bos")
-  std::optional<int64_t> end = {};             // of a text ("eos")
-  std::optional<int64_t> end_of_turn = {};     // in a conversation ("eot")
-  std::optional<int64_t> end_of_message = {};  // after which the same one goes on ("eom")
+  std::optional<int64_t> begin = {};           // begins a text ("bos")
+  std::optional<int64_t> end = {};             // ends a text ("eos")
+  std::optional<int64_t> end_of_turn = {};     // ends a turn of a conversation ("eot")
+  std::optional<int64_t> end_of_message = {};  // after it the same speaker continues ("eom")
   std::optional<int64_t> unknown = {};
   std::optional<int64_t> padding = {};
-  std::optional<bool> add_begin = {};  // a text is given to the model with `begin` before it
+  std::optional<bool> add_begin = {};  // `begin` is put before a text for the model
   std::optional<bool> add_end = {};
-  std::string chat_template = {};  // in Jinja; empty where there is none
+  std::string chat_template = {};  // in Jinja; empty if there is none
 
   bool operator==(const TokenRoles&) const = default;
 };

@@ -5,9 +5,20 @@
 #include <algorithm>
 
 #include "folio/base/hash.h"
+#include "folio/base/utf8.h"
 #include "folio/text/special_tokens.h"
 
 namespace folio {
+namespace {
+
+bool IsToken(const Tokenizer& tokenizer, std::string_view text) {
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.TokenBytes(id) == text) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 bool BeginsWith(std::span<const int32_t> ids, std::span<const int32_t> beginning) {
   return ids.size() >= beginning.size() &&
@@ -92,7 +103,7 @@ std::vector<int32_t> Tokenizer::EncodeOrdinary(std::string_view text,
 }
 
 int64_t Tokenizer::Count(std::string_view text, std::string_view where) const {
-  constexpr size_t kGrain = size_t{1} << 17;  // bytes of which the ids are kept
+  constexpr size_t kGrain = size_t{1} << 17;  // the most bytes whose ids are kept
   int64_t count = 0;
   std::vector<int32_t> ids;
   for (size_t at = 0; at < text.size();) {
@@ -124,7 +135,7 @@ DecodedText DecodeWithOffsets(const Tokenizer& tokenizer, std::span<const int32_
   DecodedText decoded;
   decoded.bytes.reserve(ids.size());
   decoded.chars.reserve(ids.size());
-  // The character with number `number` begins at byte `at` and ends where the next begins.
+  // Character number `number` begins at byte `at` and ends where the next begins.
   size_t at = 0;
   size_t next = bytes.empty() ? 0 : DecodeUtf8(bytes).length;
   size_t number = 0;
@@ -163,6 +174,23 @@ Error CannotEncode(const Tokenizer& tokenizer, std::string_view text, size_t at,
       fmt::format("the {} tokenizer has {} tokens, none of them matches here", tokenizer.kind(),
                   tokenizer.vocab_size()),
       "remove the character, or train with a text that contains it or with --tokenizer bytes");
+}
+
+std::unique_ptr<Tokenizer> WithSpecialTokens(const Tokenizer& tokenizer,
+                                             std::span<const std::string> texts) {
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::string& text = texts[i];
+    if (text.empty() || FindInvalidUtf8(text) != std::string::npos) {
+      throw UsageError(fmt::format("'{}' cannot be a special token", text));
+    }
+    if (IsToken(tokenizer, text) || std::ranges::count(texts.first(i), text) > 0) {
+      throw UsageError(fmt::format("'{}' cannot be a new special token", text), "it is a token",
+                       "choose texts that are not tokens yet");
+    }
+  }
+  std::unique_ptr<Tokenizer> more = tokenizer.WithSpecials(texts);
+  more->set_chat_source(tokenizer.chat_source());
+  return more;
 }
 
 }  // namespace folio

@@ -31,6 +31,7 @@
 #include "folio/text/published_encodings.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
+#include "folio/text/tokenizer_json.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio {
@@ -41,7 +42,7 @@ struct MetaTokens {
   std::vector<std::string> specials;
 
   size_t size() const { return characters.size() + specials.size(); }
-  // Takes the next; false if it cannot be one.
+  // Takes the next token; returns false if it cannot be one.
   bool Take(const Json& text) {
     if (!text.is_string()) return false;
     const char32_t code = OnlyCharacter(text.text());
@@ -57,8 +58,7 @@ struct MetaTokens {
   }
 };
 
-// Returns the tokens of itos, which numbers them 0, 1, ...; none if it does not, or they are no
-// tokens.
+// Returns the tokens of itos, numbered 0, 1, ...; none if they are not, or are no tokens.
 MetaTokens TokensOf(const Json* itos, const Json* specials) {
   MetaTokens tokens;
   if (itos == nullptr || !itos->is_object()) return {};
@@ -71,15 +71,14 @@ MetaTokens TokensOf(const Json* itos, const Json* specials) {
 
 namespace fs = std::filesystem;
 
-// A vocabulary and its merges, as they are named together.
+// A vocabulary and its merges, as a pair of file names.
 struct FilePair {
   std::string_view vocab;
   std::string_view merges;
 };
 constexpr FilePair kFilePairs[] = {{kVocabFile, kMergesFile}, {"encoder.json", "vocab.bpe"}};
 
-// Settings that transformers keeps beside a vocabulary and its merges could change ids: such are
-// refused.
+// transformers' settings beside a vocabulary and its merges that could change ids are refused.
 void CheckTokenizerConfig(const fs::path& path) {
   if (!Exists(path)) return;
   const Json config = ParseJson(ReadFile(path, kMaxVocabFileBytes), path.string());
@@ -118,7 +117,7 @@ std::unique_ptr<Tokenizer> FromGguf(const fs::path& path) {
                    "the file contains only a model", "give the tokenizer of the model");
 }
 
-// Files of tokenizers that folio does not read.
+// Tokenizer files that folio does not read.
 struct OtherFile {
   std::string_view name;
   std::string_view what;
@@ -146,8 +145,8 @@ std::vector<fs::path> TiktokenFiles(const fs::path& dir) {
   return found;
 }
 
-// tokenizer.json alone says what stands around a text: "add_bos_token" and "add_eos_token" of
-// tokenizer_config.json mean nothing beside it, as to transformers.
+// Only tokenizer.json says which ids surround a text: "add_bos_token" and "add_eos_token" of
+// tokenizer_config.json have no effect beside it, as in transformers.
 std::unique_ptr<Tokenizer> FromDirectory(const fs::path& dir) {
   if (const fs::path file = dir / kTokenizerFile; Exists(file)) {
     return TokenizerFromJson(ReadFile(file, kMaxVocabFileBytes), file.string());
@@ -218,7 +217,7 @@ std::unique_ptr<CharTokenizer> ReadNanoGptMeta(const std::filesystem::path& path
 
 namespace {
 
-// What the state of a pickled Encoding says, checked. Errors begin with `path`.
+// The validated state of a pickled Encoding. Errors begin with `path`.
 class EncodingState {
  public:
   EncodingState(const Pickle& pickle, std::string path)
@@ -246,7 +245,7 @@ class EncodingState {
     return tokens;
   }
 
-  // Those behind the ranks, in order.
+  // The special tokens behind the ranks, in order.
   std::vector<SpecialToken> Specials(size_t ranks) const {
     const PickleValue& specials = Member("special_tokens", PickleValue::Kind::kDict);
     std::vector<SpecialToken> tokens;

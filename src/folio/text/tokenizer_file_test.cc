@@ -52,7 +52,7 @@ TEST_F(NanoGptMeta, ItsDirectoryIsATokenizerAsOthersAre) {
   for (const auto& place : {At(""), At("meta.pkl")}) {
     EXPECT_EQ(OpenTokenizer(place.string())->hash(), ReadNanoGptMeta(Meta(2))->hash()) << place;
   }
-  // A tokenizer that was made of it before comes first.
+  // A tokenizer that was made from it earlier takes precedence.
   CharTokenizer({U'x'}).Save(At("").string());
   EXPECT_EQ(LoadTokenizer(At("").string())->vocab_size(), 1);
 }
@@ -101,7 +101,7 @@ TEST_F(NanoGptMeta, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadNanoGptMeta(At("meta.pkl")); }), "protocol version"));
 }
 
-// tests/fixtures/nanochat/make.py pickled it with tiktoken, which made the ids too.
+// tests/fixtures/nanochat/make.py pickled it with tiktoken, which also produced the ids.
 class NanochatTokenizer : public InTemporaryDirectory {
  protected:
   const std::filesystem::path dir_ = SourceDir() / "tests/fixtures/nanochat/tokens";
@@ -159,7 +159,7 @@ TEST_F(NanochatTokenizer, ThatIsCutOrDamagedIsAnErrorOrStillOne) {
 
 class TokenizerFile : public InTemporaryDirectory {
  protected:
-  // Returns what LoadTokenizer says about the file.
+  // Returns LoadTokenizer's error for the file.
   std::string Refusal(const std::string& name) const {
     return ErrorOf([&] { LoadTokenizer(At(name).string()); });
   }
@@ -190,8 +190,8 @@ TEST_F(TokenizerFile, WhatIsSavedLoadsAsTheSame) {
   EXPECT_NE(letters.hash(), CharTokenizer({U'a'}).hash());
 }
 
-// Every kind of tokenizer takes them: behind its own tokens, in the file, and among special tokens
-// of its own.
+// Every kind of tokenizer accepts them: behind its own tokens, in the file, and among its own
+// special tokens.
 TEST_F(TokenizerFile, SpecialTokensCanBeAddedToAnyTokenizer) {
   const CharTokenizer letters = Letters();
   const ByteTokenizer bytes;
@@ -483,7 +483,7 @@ TEST_F(TokenizerFile, ChangedFilesLoadOrAreRefused) {
   int loaded = 0;
   int files = 0;
   for (uint64_t i = 0; i < 250; ++i, files += 3) {
-    // Half of the changes fall into the part before the vocabulary.
+    // Half of the changes are in the part before the vocabulary.
     PutFile("tokenizer.json", i % 4 == 0   ? Mutated(TokenizerJson(other), i)
                               : i % 4 == 1 ? Mutated(Letters().FileContents(), i)
                               : i % 4 == 2 ? Mutated(json, i)

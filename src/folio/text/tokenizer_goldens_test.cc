@@ -16,8 +16,9 @@
 #include "folio/text/test_tokenizer_properties.h"
 #include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json.h"
 
-// Tokenizers as others publish them, against Hugging Face's library (scripts/tokenizer_goldens.py).
+// Published tokenizers against Hugging Face's library (scripts/tokenizer_goldens.py).
 namespace folio {
 namespace {
 
@@ -26,7 +27,7 @@ using GoldenIds = std::vector<int32_t>;
 
 std::unique_ptr<Tokenizer> Golden(const GoldenJson& entry) {
   GoldenJson json = TokenizerGoldens()["bases"][entry["base"].get<std::string>()];
-  // A merge patch leaves members out that are null, which mean the same.
+  // A merge patch omits null members, which have the same meaning.
   json.merge_patch(entry["patch"]);
   return TokenizerFromJson(json.dump(), entry["name"].get<std::string>());
 }
@@ -75,8 +76,8 @@ int64_t CountToken(const Tokenizer& tokenizer, std::string_view token, const Gol
   return own.size() == 1 ? std::ranges::count(ids, own[0]) : 0;
 }
 
-// Conversations have the ids of their whole text, white space that tokens take with it, but that
-// only the template writes tokens that structure them.
+// Conversations have the ids of their whole text, including white space that tokens absorb, except
+// that only the template writes tokens that structure them.
 TEST(TokenizerGoldens, ConversationsHaveTheIdsOfTheWholeTextButForTokensOfUsers) {
   const ChatTemplate chat(
       "{{- '<s>' }}{% for m in messages %}{{ '<|end|> ' + m.role + '\n' }}"
@@ -107,7 +108,7 @@ TEST(TokenizerGoldens, ConversationsHaveTheIdsOfTheWholeTextButForTokensOfUsers)
       GoldenIds ids;
       EncodeRendered(*tokenizer, rendered, "test", ids);
       const GoldenIds whole = tokenizer->Encode(rendered.text, "text", SpecialRule::Allow());
-      bool same = true;  // as where nobody minds who wrote what
+      bool same = true;  // the same as if the origin of texts did not matter
       for (const auto& [token, of_template] :
            {std::pair("<|end|>", one.special), {"<|mid|>", int64_t{0}}, {"<think>", one.think}}) {
         const int64_t expected = times(token, of_template);
@@ -119,7 +120,7 @@ TEST(TokenizerGoldens, ConversationsHaveTheIdsOfTheWholeTextButForTokensOfUsers)
   }
 }
 
-// However a text is cut, on threads or as it comes, it has the ids of the whole.
+// However a text is divided, on threads or in a stream, it has the ids of the whole.
 TEST(TokenizerGoldens, PiecesHaveTheIdsOfTheWhole) {
   const std::vector<std::string> texts = GoldenTexts();
   for (const GoldenJson& entry : TokenizerGoldens()["tokenizers"]) {

@@ -1,3 +1,5 @@
+#include "folio/text/tokenizer_json.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,6 @@
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/special_tokens.h"
-#include "folio/text/tokenizer_file.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 
@@ -30,7 +31,7 @@ namespace {
                    "split pattern (folio explain tokenize)");
 }
 
-// The member, null if there is none.
+// The member, or null.
 const Json& Member(const Json& object, std::string_view key) {
   static const Json null;
   const Json* found = object.find(key);
@@ -41,7 +42,7 @@ bool IsTrue(const Json& object, std::string_view key) {
   return Member(object, key) == Json(true);
 }
 
-// The member, empty if there is none or it is no text.
+// The member, empty if it is missing or no text.
 std::string TextOf(const Json& section, std::string_view key) {
   const Json& text = Member(section, key);
   return text.is_string() ? text.text() : std::string();
@@ -51,9 +52,9 @@ std::string TypeOf(const Json& section) {
   return TextOf(section, "type");
 }
 
-// Returns whether a post processor leaves the ids alone: there is none, it only moves offsets
-// (ByteLevel), or it is a template of a single text and nothing else, as transformers writes where
-// there was none.
+// Returns true if a post processor leaves the ids unchanged: there is none, it only moves offsets
+// (ByteLevel), or it is a template of a single text alone, which transformers writes if there was
+// none.
 bool AddsNothing(const Json& post_processor) {
   const std::string type = TypeOf(post_processor);
   if (type != "TemplateProcessing") return IsDefault(post_processor) || type == "ByteLevel";
@@ -62,20 +63,19 @@ bool AddsNothing(const Json& post_processor) {
          Member(Member(single[0], "Sequence"), "id") == Json("A");
 }
 
-// tokenizer.json without its two long members, which are read where they stand.
+// tokenizer.json without its two long members, which are read in place.
 struct TokenizerJsonParts {
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
 
   // The file with an empty vocabulary and no merges in its model.
   Json rest;
-  // The places where the object "vocab" and the array "merges" begin in the file, if its model has
-  // such.
+  // The places of the object "vocab" and the array "merges" in the file, if its model has them.
   size_t vocab = kNowhere;
   size_t merges = kNowhere;
   bool any_merges = false;
 };
 
-// Throws a kInput Error where `contents` is no JSON object; not all of it has been looked at.
+// Throws a kInput Error if `contents` is no JSON object; does not examine all of it.
 TokenizerJsonParts SplitTokenizerJson(std::string_view contents, const std::string& path) {
   TokenizerJsonParts parts;
   parts.rest = Json::object();
@@ -116,7 +116,7 @@ SplitPattern ReadSplit(const Json& split, const std::string& path) {
     Refuse(path, "this \"pre_tokenizer\" is not supported", "its Split has no regular expression");
   }
   const std::string behavior = TextOf(split, "behavior");
-  // All text matches these patterns, so the two ways to keep the matches are the same.
+  // These patterns match all text, so the two ways to keep the matches are the same.
   if (behavior != (IsTrue(split, "invert") ? "Removed" : "Isolated")) {
     Refuse(path, "this \"pre_tokenizer\" is not supported",
            fmt::format("its Split has the behavior '{}'; expected 'Isolated'", behavior));
@@ -125,8 +125,7 @@ SplitPattern ReadSplit(const Json& split, const std::string& path) {
   Refuse(path, "this split pattern is not supported", fmt::format("found {}", regex.text()));
 }
 
-// The steps of a section that may be one step or a Sequence of several, and the names of their
-// types with commas between.
+// The steps of a section, one or a Sequence of several, and their types separated by commas.
 struct Steps {
   std::vector<const Json*> all;
   std::string types;
@@ -150,7 +149,7 @@ Steps StepsOf(const Json& section, std::string_view list) {
   return steps;
 }
 
-// Requires of a step that it says this: members that are not there must be null, false or empty.
+// Requires these members of a step: missing ones must be null, false or empty.
 void Require(const Json& step, std::initializer_list<std::pair<std::string_view, Json>> members,
              const std::string& path) {
   for (const auto& [key, expected] : members) {
@@ -185,7 +184,7 @@ void ReadNormalizer(const Json& file, const std::string& path, BpeVocab& vocab) 
   }
 }
 
-// Of a vocabulary of characters: a Metaspace, a Split at spaces of which none is left, or nothing.
+// For a vocabulary of characters: a Metaspace, a Split at spaces that replaces all, or nothing.
 void ReadSpaces(const Json& file, const std::string& path, BpeVocab& vocab) {
   const Steps steps = StepsOf(Member(file, "pre_tokenizer"), "pretokenizers");
   const Steps before = StepsOf(Member(file, "normalizer"), "normalizers");
@@ -202,7 +201,7 @@ void ReadSpaces(const Json& file, const std::string& path, BpeVocab& vocab) {
   }
   const Json& step = steps[0];
   Require(step, {{"replacement", Json(std::string(kSpaceMark))}}, path);
-  // Older writers said "add_prefix_space", and split always.
+  // Older writers wrote "add_prefix_space", and always split.
   const Json& scheme = Member(step, "prepend_scheme");
   const bool never = scheme == Json("never") || Member(step, "add_prefix_space") == Json(false);
   if (!never && vocab.space_prefix != SpacePrefix::kNever) {
@@ -250,7 +249,7 @@ void ReadDecoder(const Json& file, const std::string& path, BpeVocab& vocab) {
   if (section.is_null()) Refuse(path, "\"decoder\" is missing", "expected ByteLevel");
   const Steps steps = StepsOf(section, "decoders");
   if (vocab.byte_tokens.empty()) {
-    if (steps.types == "ByteLevel") return;  // its flags mean nothing
+    if (steps.types == "ByteLevel") return;  // its flags have no effect
     Refuse(path, fmt::format("decoder type '{}' is not supported", steps.types),
            "expected ByteLevel");
   }
@@ -268,7 +267,7 @@ void ReadDecoder(const Json& file, const std::string& path, BpeVocab& vocab) {
   vocab.strips_space = true;
 }
 
-// Of one or several post processors the one that is a template.
+// Reads the template among one or several post processors.
 void ReadTemplate(const Json& file, const std::string& path, BpeVocab& vocab) {
   const Steps steps = StepsOf(Member(file, "post_processor"), "processors");
   bool found = false;
@@ -317,10 +316,10 @@ void CheckSections(const Json& file, const std::string& path) {
   }
 }
 
-// Returns "ignore_merges".
+// Returns the value of "ignore_merges".
 bool ReadModel(const Json& model, const std::string& path) {
   for (const auto& [key, value] : model.items()) {
-    // Of unknown things see ReadUnknown.
+    // ReadUnknown reads the members about unknown tokens.
     if (key == "type" || key == "vocab" || key == "merges" || key == "unk_token" ||
         key == "fuse_unk" || key == "byte_fallback" || IsDefault(value)) {
       continue;
@@ -333,7 +332,7 @@ bool ReadModel(const Json& model, const std::string& path) {
   return IsTrue(model, "ignore_merges");
 }
 
-// True if a text may have the beginning of one of them inside of the other.
+// True if one may begin inside of the other in a text.
 bool MayOverlap(std::string_view a, std::string_view b) {
   for (size_t i = 0; i < a.size(); ++i) {
     const size_t length = std::min(a.size() - i, b.size());
@@ -342,8 +341,8 @@ bool MayOverlap(std::string_view a, std::string_view b) {
   return false;
 }
 
-// Where nothing changes a text before it is cut, tokens that are `normalized` only have to wait for
-// the others, which is the same as long as they do not compete for parts of a text.
+// If nothing changes a text before it is cut, `normalized` tokens only come after the others, which
+// makes no difference unless they compete for parts of a text.
 void LookForAllAtOnce(std::vector<AddedToken>& tokens) {
   constexpr size_t kMostPairs = 1 << 20;
   std::vector<std::string_view> waiting, others;
@@ -385,7 +384,7 @@ void ReadAdded(const Json& added, bool normalizes, const std::string& path, Voca
   for (AddedToken& token : tokens) builder.AddAdded(std::move(token));
 }
 
-// "a b", or ["a", "b"] since tokens may have spaces in them.
+// "a b", or ["a", "b"] since tokens may contain spaces.
 void AddMerges(JsonReader& reader, VocabBuilder& builder) {
   const auto buffer = std::make_unique_for_overwrite<char[]>(reader.left());
   reader.Expect('[');
@@ -413,7 +412,7 @@ void AddMerges(JsonReader& reader, VocabBuilder& builder) {
   reader.Expect(']');
 }
 
-// What becomes of bytes that have no token, if there are such.
+// Reads how bytes without a token are treated, if there are any.
 void ReadUnknown(const Json& model, const std::string& path, BpeVocab& vocab) {
   if (!vocab.partial) return;
   if (IsTrue(model, "byte_fallback")) {
@@ -429,7 +428,7 @@ void ReadUnknown(const Json& model, const std::string& path, BpeVocab& vocab) {
   if (vocab.unknown < 0) Refuse(path, "\"unk_token\" is not a token", unknown.dump());
 }
 
-// Returns whether a vocabulary is of characters, as SentencePiece makes them.
+// Returns true if a vocabulary is of characters, like SentencePiece's.
 bool IsOfCharacters(const Json& file, const Json& model) {
   const Steps steps = StepsOf(Member(file, "pre_tokenizer"), "pretokenizers");
   return IsTrue(model, "byte_fallback") && steps.types.find("ByteLevel") == std::string::npos;
@@ -474,7 +473,7 @@ BpeVocab ReadBpeParts(const TokenizerJsonParts& parts, std::string_view contents
                    "prepare the data with --tokenizer char, bytes or a published encoding");
 }
 
-// True if `found` means the same as `expected`: members in any order, default ones also missing.
+// True if `found` means the same as `expected`: members in any order, default ones may be missing.
 bool Same(const Json& found, const Json& expected) {
   if (!found.is_object() || !expected.is_object()) {
     return found == expected || (IsDefault(found) && IsDefault(expected));
@@ -488,7 +487,7 @@ bool Same(const Json& found, const Json& expected) {
   return true;
 }
 
-// Refuses by name the first section that is not as `expected`.
+// Refuses the first section that differs from `expected`, by name.
 void CheckSections(const Json& file, const Json& expected, const std::string& where) {
   for (const auto& [key, value] : expected.items()) {
     const Json& found = Member(file, key);
@@ -536,7 +535,7 @@ std::vector<char32_t> Characters(const Json& vocab, const std::string& where) {
   return characters;
 }
 
-// The texts of the added tokens, whose ids must be first, first + 1, ...; what else they say is
+// The texts of the added tokens, whose ids must be first, first + 1, ...; their other members are
 // checked with the other sections.
 std::vector<std::string> AddedTexts(const Json& file, int64_t first, const std::string& where) {
   std::vector<std::string> texts;
@@ -557,7 +556,7 @@ std::vector<std::string> AddedTexts(const Json& file, int64_t first, const std::
   return texts;
 }
 
-// The byte tokenizer is the BPE that neither splits nor merges.
+// The byte tokenizer is a BPE without split and merges.
 bool IsByteTokenizer(const TokenizerJsonParts& parts) {
   const Json& pre_tokenizer = Member(parts.rest, "pre_tokenizer");
   return !parts.any_merges && TypeOf(pre_tokenizer) == "ByteLevel" &&
@@ -571,7 +570,7 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
   const TokenizerJsonParts parts = SplitTokenizerJson(contents, where);
   const Json* model = parts.rest.find("model");
   if (model == nullptr) RefusePlain(where, "not a tokenizer: it has no \"model\"");
-  // The first writers of the format did not say that a model is BPE.
+  // Early writers of the format did not write that a model is BPE.
   const std::string type = TypeOf(*model);
   if (type == "BPE" || (type.empty() && parts.merges != parts.kNowhere)) {
     if (!IsByteTokenizer(parts)) {
@@ -592,7 +591,7 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
     if (vocab.empty()) RefusePlain(where, "the model has no vocabulary");
     auto tokenizer = std::make_unique<CharTokenizer>(
         Characters(vocab, where), AddedTexts(parts.rest, std::ssize(vocab), where));
-    // All of the vocabulary was.
+    // All of the vocabulary was checked.
     CheckSections(parts.rest, CharTokenizerJson(Json::object(), tokenizer->special_tokens()),
                   where);
     return tokenizer;

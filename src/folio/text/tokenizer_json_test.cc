@@ -1,3 +1,5 @@
+#include "folio/text/tokenizer_json.h"
+
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -54,7 +56,7 @@ TEST(TokenizerJson, TheNameIsNotInIt) {
   EXPECT_EQ(TokenizerJson(vocab), json);
 }
 
-// As GPT-2's own file is: an older writer, which named neither the model's type nor use_regex.
+// Like GPT-2's own file, from an older writer, which wrote neither the model's type nor use_regex.
 TEST(TokenizerJson, ReadsOtherWritersFiles) {
   const BpeVocab vocab = SmallVocab();
   OrderedJson json = SmallJson();
@@ -113,13 +115,13 @@ TEST(TokenizerJson, KnowsThePublishedSpellingsOfPatterns) {
   split["behavior"] = "Removed";
   split["invert"] = true;
   reads(SplitPattern::kLlama3, llama);
-  // A Hugging Face `{1,3}+` repeats, where tiktoken's does not go back.
+  // In Hugging Face's syntax `{1,3}+` repeats; in tiktoken's it does not backtrack.
   regex = R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|)"
           R"( ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s)";
   EXPECT_TRUE(Contains(Refusal(json.dump()), "this split pattern is not supported", "{1,3}+"));
 }
 
-// A change of one value of a file, and what is said of it.
+// A change of one value of a file, and the expected error.
 struct Change {
   const char* at;  // as a JSON pointer
   OrderedJson value;
@@ -197,7 +199,7 @@ TEST(TokenizerJson, RefusesBrokenFilesWithTheirPlace) {
   const auto changed = [&](std::string_view from, std::string_view to) {
     return Refusal(Replaced(good, from, to));
   };
-  // Line numbers are those of the file, also behind the long members.
+  // Line numbers are those of the file, also after the long members.
   std::string text = good;
   text.insert(text.rfind("\n  }"), ",\n    x");
   const auto line = std::count(good.begin(), good.end(), '\n') - 1;

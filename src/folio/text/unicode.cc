@@ -14,7 +14,7 @@ constexpr size_t kPages = 0x1100;
 constexpr size_t kClasses = 9;
 
 // A page for each class whose characters fill whole pages, at the index of the class, and one for
-// every page of several classes.
+// every page with several classes.
 struct Tables {
   std::array<uint8_t, kPages> page_of;
   CharClass pages[256][256];

@@ -5,9 +5,9 @@
 
 namespace folio {
 
-// The classes of characters of Unicode 16.0 that the split patterns of tokenizers tell apart.
+// The classes of characters of Unicode 16.0 that the split patterns of tokenizers distinguish.
 enum class CharClass : uint8_t {
-  kOther,       // none of the below: punctuation, symbols, controls, not assigned, private use
+  kOther,       // none of the others: punctuation, symbols, controls, unassigned, private use
   kSpace,       // White_Space: exactly 25 code points
   kNumber,      // Nd, Nl, No
   kMark,        // Mn, Mc, Me
@@ -23,19 +23,19 @@ constexpr bool IsLetter(CharClass c) {
   return c >= CharClass::kUpper;
 }
 
-// The class of any number; what is above U+10FFFF is kOther.
+// The class of any code; kOther above U+10FFFF.
 CharClass ClassOf(char32_t code);
 
-// The classes as a table for inner loops: the class of a code below 0x110000 is
-// pages[page_of[code >> 8]][code & 0xFF]. Lives as long as the program.
+// The classes as a table for inner loops: the class of a code below 0x110000 is pages[page_of[code
+// >> 8]][code & 0xFF]. Valid as long as the program runs.
 struct CharClassTable {
-  const uint8_t* page_of;  // 0x1100 of them
+  const uint8_t* page_of;  // 0x1100 entries
   const CharClass (*pages)[256];
 };
 const CharClassTable& CharClasses();
 
-// The codes where the class of characters changes, in ascending order, the first at code 0: each
-// number is `first code << 4 | CharClass`, and holds up to the code before the next.
+// The codes where the class of characters changes, in ascending order from code 0: each number is
+// `first code << 4 | CharClass`, and holds up to the code before the next.
 std::span<const uint32_t> CharClassRanges();
 
 }  // namespace folio

@@ -19,7 +19,7 @@
 namespace folio {
 namespace {
 
-// Takes the first line away and returns it, without what ends it.
+// Removes the first line and returns it without its line end.
 std::string_view TakeLine(std::string_view& text) {
   const size_t end = text.find('\n');
   std::string_view line = text.substr(0, end);
@@ -29,7 +29,7 @@ std::string_view TakeLine(std::string_view& text) {
 }
 
 void AddMerges(std::string_view text, const std::string& path, VocabBuilder& builder) {
-  int64_t number = 0;  // of the line
+  int64_t number = 0;  // number of the line
   const auto where = [&] { return fmt::format("{}:{}", path, number); };
   while (!text.empty()) {
     ++number;
@@ -321,7 +321,7 @@ void VocabBuilder::AddMerge(std::string_view left, std::string_view right,
   pair_.clear();
   const int32_t left_id = Part(left, where);
   const int32_t right_id = Part(right, where);
-  // Most vocabularies number their tokens in the order in which merges make them.
+  // Most vocabularies number their tokens in the order of merging.
   const size_t next =
       vocab_.merges.empty() ? 0 : static_cast<size_t>(vocab_.merges.back().merged) + 1;
   const int32_t merged = next < vocab_.tokens.size() && vocab_.tokens[next] == pair_
@@ -446,8 +446,7 @@ BpeVocab VocabOfRanks(const ByteStrings& ranked, BpeVocab vocab, const std::stri
   }
   CheckBpeVocab(vocab, where);
   vocab.merges = MergesFromRanks(ranked, static_cast<int32_t>(ranked.size()));
-  // A whole pretoken is looked up first, which matters only if there are tokens that no merge
-  // makes.
+  // A whole pretoken is looked up first, which only matters for tokens that no merge makes.
   constexpr size_t kBytes = 256;
   vocab.whole_pretokens = vocab.merges.size() + kBytes < used;
   return vocab;

@@ -7,6 +7,7 @@
 #include "folio/io/file.h"
 #include "folio/text/published_encodings.h"
 #include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_json.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -149,7 +150,7 @@ TEST_F(VocabFiles, RefusesWrongMergesWithTheirLine) {
   }
   EXPECT_TRUE(Contains(refusal(merges + "h e\n"), "merge 15 appears twice"));
   EXPECT_TRUE(Contains(refusal("h e\n" + merges), "merges.txt:2"));
-  // Without its merge, what it made is special; and so no part of another merge.
+  // Without its merge, its result is special; and so no part of another merge.
   EXPECT_TRUE(Contains(refusal(Replaced(merges, "h e\n", "")), "merge 2 is not valid",
                        "not an ordinary token"));
 }
@@ -158,7 +159,7 @@ TEST_F(VocabFiles, MissingAndHugeFilesAreRefused) {
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadVocabAndMerges(At("a").string(), At("b").string()); }),
                        At("a").string()));
   PutFile("vocab.json", "{}");
-  std::filesystem::resize_file(At("vocab.json"), uint64_t{1} << 32);  // no blocks behind it
+  std::filesystem::resize_file(At("vocab.json"), uint64_t{1} << 32);  // a sparse file
   EXPECT_TRUE(Contains(ErrorOf([&] { ReadVocabAndMerges(At("vocab.json").string(), "b"); }),
                        "at most 67108864"));
   EXPECT_TRUE(
@@ -188,11 +189,11 @@ TEST_F(VocabFiles, ATiktokenFileIsRanksAndTheSpecialsOfItsName) {
   EXPECT_FALSE(vocab.whole_pretokens);  // a merge makes every token
   ASSERT_EQ(vocab.merges.size(), 50000u);
   EXPECT_EQ(vocab.merges[0x4142], (BpeMerge{255 - 0x41, 255 - 0x42, 256 + 0x4142}));
-  // BC comes first, and nothing makes ABCD of A, BC and D.
+  // BC comes first, and nothing makes ABCD from A, BC and D.
   const std::string& text = TiktokenFile();
   PutFile("x.tiktoken", Replaced(text, "QUI= ", "QUJDRA== "));
   EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k").whole_pretokens);
-  // The order of the lines says nothing.
+  // The order of the lines does not matter.
   const size_t second = text.find('\n') + 1;
   PutFile("x.tiktoken", text.substr(second) + text.substr(0, second));
   EXPECT_TRUE(ReadTiktoken(At("x.tiktoken").string(), "r50k") == vocab);
@@ -237,7 +238,7 @@ TEST_F(VocabFiles, ThePublishedFilesAreReadAndWrittenBack) {
   EXPECT_EQ(gpt2.tokens[262], " the");
   EXPECT_EQ(gpt2.tokens[50255], " gazed");
   EXPECT_EQ(MergesTxt(gpt2), ReadFile(merges));
-  // Not in the order of the files: looking for 50,000 keys one after the other takes seconds.
+  // Not in the order of the files: a linear search for 50,000 keys takes seconds.
   if (!kSanitized) {
     EXPECT_EQ(nlohmann::json::parse(VocabJson(gpt2)), nlohmann::json::parse(ReadFile(json)));
   }

@@ -19,6 +19,7 @@
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/checkpoint.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/tokenizer_file.h"
 #include "folio/train/config.h"
 #include "folio/train/test_training.h"
 #include "tests/kit/expect.h"

@@ -1,5 +1,5 @@
-// T. Dao et al., "FlashAttention", arXiv:2205.14135: tiles of scores, of which a thread has one at
-// a time, and none that the causal mask or a window removes.
+// T. Dao et al., "FlashAttention", arXiv:2205.14135: each thread has one tile of scores at a time,
+// and tiles removed by the causal mask or a window are skipped.
 
 #include <algorithm>
 #include <cmath>
@@ -27,19 +27,18 @@ int64_t RoundUp(int64_t n, int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-// ---- What an attention works on
-// ------------------------------------------------------------------
+// ---- Sizes and places --------------------------------------------------------------------------
 
-// The sizes of an AttentionForward or AttentionBackward, and which query sees which key.
+// The sizes of an AttentionForward or AttentionBackward, and which keys each query attends to.
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
   bool causal;
-  int64_t window;  // S + T, which hides nothing, where there is none
+  int64_t window;  // S + T, which hides nothing, if there is none
   float scale, cap;
   const uint8_t* key_mask;
   const uint8_t* allowed;  // the mask, of either kind
   const float* added;
-  int64_t mask_stride;  // from one sequence's (T,S) to the next, 0 if one is for all
+  int64_t mask_stride;  // from one sequence's (T,S) to the next, 0 if all share one
 
   template <class Op>
   explicit AttentionSizes(const Op& op)
@@ -61,15 +60,15 @@ struct AttentionSizes {
   // Query t may attend to keys [FirstKey(t), Keys(t)).
   int64_t Keys(int64_t t) const { return causal ? std::clamp<int64_t>(t + S - T + 1, 0, S) : S; }
   int64_t FirstKey(int64_t t) const { return std::max<int64_t>(0, Keys(t) - window); }
-  // The tile that has it, and begins where dropout can.
+  // The begin of the tile with the first key, where dropout can begin too.
   int64_t FirstTile(int64_t t) const { return FirstKey(t) / kScoreKeys * kScoreKeys; }
   int64_t KeyHead(int64_t h) const { return h / (H / G); }
   int64_t FirstHead(int64_t g) const { return g * (H / G); }
-  // Number of a query among all, which is its row in lse.
+  // Index of a query among all: its row in lse.
   int64_t Row(int64_t b, int64_t h, int64_t t) const { return (b * H + h) * T + t; }
   bool masked() const { return allowed != nullptr || added != nullptr; }
   bool capped() const { return cap > 0; }
-  // A score, scaled already, with the mask.
+  // An already scaled score with the mask.
   float Masked(float score, int64_t b, int64_t t, int64_t s) const {
     const int64_t at = b * mask_stride + t * S + s;
     const bool hidden =
@@ -81,8 +80,8 @@ struct AttentionSizes {
     return key_mask == nullptr ? nullptr : key_mask + b * S;
   }
 
-  // The block of queries that begins at t; no query out of the blocks [FirstBlock(s), EndBlock(s))
-  // sees a key of the tile at s.
+  // The number of the block of queries that begins at t; only queries in blocks [FirstBlock(s),
+  // EndBlock(s)) attend to keys of the tile at s.
   int64_t Blocks() const { return (T + kScoreQueries - 1) / kScoreQueries; }
   int64_t Queries(int64_t t) const { return std::min(kScoreQueries, T - t); }
   int64_t FirstBlock(int64_t s) const {
@@ -92,7 +91,7 @@ struct AttentionSizes {
     const int64_t end = s + kScoreKeys - 1 + window - (S - T);
     return causal ? (std::clamp<int64_t>(end, 0, T) + kScoreQueries - 1) / kScoreQueries : Blocks();
   }
-  // Keys of the tile at (s, t) that some of its queries may attend to; may be none.
+  // How many keys of the tile at (s, t) some of its queries may attend to; may be 0.
   int64_t TileKeys(int64_t s, int64_t t) const {
     return std::min(kScoreKeys, Keys(t + Queries(t) - 1) - s);
   }
@@ -103,7 +102,7 @@ struct AttentionSizes {
             .past = causal ? t + S - T + 1 - s - window : -kScoreQueries,
             .seen = causal ? t + S - T + 1 - s : keys,
             .key_mask = key_mask == nullptr ? nullptr : KeyMask(b) + s,
-            .scale = masked() || capped() ? 1 : scale,  // such tiles are scaled before
+            .scale = masked() || capped() ? 1 : scale,  // masked or capped tiles are scaled before
             .dropout = dropout,
             .dropout_row = dropout.Row(b, h, t, H, T),
             .dropout_width = S,
@@ -123,8 +122,8 @@ inline HeadRows HeadOf(const SequenceView& x, int64_t b, int64_t t, int64_t h, i
   return {x.row<float>(b, t) + h * D, x.row_stride};
 }
 
-// The tile of keys [s, s + keys) and queries [t, t + queries), of which query t + c sees the keys
-// [past + c, seen + c). What no query sees need not be computed, and is not read.
+// The tile of keys [s, s + keys) and queries [t, t + queries), in which query t + c attends to keys
+// [past + c, seen + c). Keys that no query attends to need not be computed, and are not read.
 struct TilePlace {
   int64_t s = 0, keys = 0, t = 0, queries = 0, past = 0, seen = 0;
 
@@ -136,8 +135,8 @@ struct TilePlace {
         past(tile.past),
         seen(tile.seen) {}
 
-  // What queries of the columns [column, end) see is in the rows [FirstKey(column),
-  // KeysBefore(end)), and what sees keys of the rows [row, end) in the columns [FirstQuery(row),
+  // Queries of the columns [column, end) attend to rows in [FirstKey(column), KeysBefore(end));
+  // keys of the rows [row, end) are attended to by columns in [FirstQuery(row),
   // QueriesBefore(end)).
   int64_t FirstKey(int64_t column) const { return std::clamp<int64_t>(past + column, 0, keys); }
   int64_t KeysBefore(int64_t end) const { return std::clamp<int64_t>(seen + end - 1, 0, keys); }
@@ -148,16 +147,16 @@ struct TilePlace {
 // ---- Products of tiles
 // ---------------------------------------------------------------------------
 
-// The matrix products of attention tile by tile, and the softmax in the form that they take it, one
-// class for each dtype of q, k and v. A tile is (keys, queries); what a product gives for queries
-// has a column for each, kScoreQueries apart. All on the thread that made the object.
+// The matrix products of attention tile by tile, and the softmax in the layout that they need, one
+// class for each dtype of q, k and v. A tile is (keys, queries); products for queries have a column
+// for each, kScoreQueries apart. All on the thread that made the object.
 
-// Pieces of a tile that the causal mask or a window crosses, so narrow that not half of it is
-// computed in vain.
+// Width of the pieces of a tile that the causal mask or a window crosses: so narrow that less than
+// half of it is computed in vain.
 constexpr int64_t kPiece = 32;
 
-// Calls f(column, columns, first, end) for pieces of the tile that hold all that is seen, which is
-// in the rows [first, end); there may be none.
+// Calls f(column, columns, first, end) for pieces of the tile that together cover everything
+// attended to; each needs only rows [first, end). There may be none.
 template <class F>
 void ForColumns(const TilePlace& at, F&& f) {
   const bool whole = at.KeysBefore(1) == at.keys && at.FirstKey(at.queries - 1) == 0;
@@ -268,8 +267,8 @@ class FloatForward {
   int64_t b_ = 0, h_ = 0;
 };
 
-// Sums of the backward, in float32. Rows of d_k and d_v are `width` apart, and those of a block of
-// d_q, which has a row for each of D channels, kScoreQueries.
+// Sums of the backward, in float32. Rows of d_k and d_v are `width` apart; those of a block of d_q,
+// one for each of D channels, are kScoreQueries apart.
 struct GradientSums {
   int64_t width = 0;     // D, rounded up to 16
   float* d_q = nullptr;  // (blocks, width, kScoreQueries)
@@ -318,8 +317,8 @@ class FloatBackward {
     GradientTile(tile, lse, delta, scores, grads);
   }
 
-  // Adds what the tile of the last Gradient gives: weights and gradients of q . k are in `scores`
-  // and `grads` where Gradient left them.
+  // Adds the contribution of the last Gradient's tile: weights and gradients of q . k are in
+  // `scores` and `grads`, as Gradient left them.
   void Collect(const TilePlace& at, const float* scores, const float* grads,
                const GradientSums& sums) {
     const int64_t D = sizes_.D, first = at.s * sums.width;
@@ -335,18 +334,18 @@ class FloatBackward {
   int64_t b_ = 0, g_ = 0, h_ = 0;
 };
 
-// One head's rows from the first on; their transpose if `transposed`.
+// One head's rows from the first on; transposed if `transposed`.
 MatrixView<BF16> Bf16Rows(const SequenceView& x, int64_t b, int64_t t, int64_t h, int64_t D,
                           bool transposed) {
   return {x.row<BF16>(b, t) + h * D, x.row_stride, transposed};
 }
 
-// TileStride is the number of elements from one row of tiles of an operand to the next.
+// The number of elements from one row of tiles of an operand to the next.
 int64_t TileStride(int64_t depth) {
   return DepthTiles(depth) * kTileElements;
 }
 
-// tile (keys, queries) = left (S, D), from the tile's first key on, right (D, queries).
+// tile (keys, queries) = left (S, D), from the tile's first key on, times right (D, queries).
 void MultiplyChannels(const PackedMultiplier& multiplier, const TilePlace& at, int64_t D,
                       const BF16* left, const BF16* right, float* tile) {
   multiplier.Run({.left = left + PackedElements(at.s, D),
@@ -404,7 +403,7 @@ class Bf16Forward {
                      .accumulate = accumulate});
   }
 
-  // Each of them packs the head's keys and values, which only pays off for many queries.
+  // Each task packs the head's keys and values, which only pays off for many queries.
   static int64_t TasksOfHead(const AttentionSizes& sizes) {
     constexpr int64_t kHeads = 16, kBlocks = 4;
     const int64_t wanted =
@@ -501,9 +500,9 @@ class Bf16Backward {
  private:
   const AttentionBackward& op_;
   const AttentionSizes& sizes_;
-  BF16 *keys_, *keys_turned_, *values_;    // left; the turned one is (D, S)
-  BF16 *queries_, *d_outs_;                // right, (T, D), folded
-  BF16 *queries_turned_, *d_outs_turned_;  // right, (D, T)
+  BF16 *keys_, *keys_turned_, *values_;    // left operands; the turned one is (D, S)
+  BF16 *queries_, *d_outs_;                // right operands, (T, D), folded
+  BF16 *queries_turned_, *d_outs_turned_;  // right operands, (D, T)
   PackedGradients packed_;
   int64_t b_ = 0;
   PackedMultiplier multiplier_;
@@ -511,7 +510,7 @@ class Bf16Backward {
 
 // ---- Forward -----------------------------------------------------------------------------------
 
-// BytesOf is what a Head takes of the scratch memory of its thread.
+// The bytes of a Head in the scratch memory of its thread.
 template <class Head, class Op>
 int64_t BytesOf(const Op& op, const AttentionSizes& sizes) {
   ScratchParts parts(nullptr);
@@ -519,7 +518,7 @@ int64_t BytesOf(const Op& op, const AttentionSizes& sizes) {
   return parts.bytes();
 }
 
-// Calls f(row, c, element) for what is seen of a tile.
+// Calls f(row, c, element) for all elements of a tile that are attended to.
 template <class F>
 void ForSeen(const TilePlace& at, float* x, F&& f) {
   for (int64_t row = 0; row < at.keys; ++row) {
@@ -529,7 +528,7 @@ void ForSeen(const TilePlace& at, float* x, F&& f) {
   }
 }
 
-// Makes scores of a tile of q . k where that is not left to the softmax. `slopes` is as in CapTile.
+// Converts a tile of q . k to scores if the softmax does not do that. `slopes` is as in CapTile.
 void ScaleTile(const AttentionSizes& a, int64_t b, const ScoreTile& tile, const TilePlace& at,
                float* scores, float* slopes = nullptr) {
   if (a.capped()) CapTile(tile, a.cap, a.scale, scores, slopes);
@@ -540,7 +539,7 @@ void ScaleTile(const AttentionSizes& a, int64_t b, const ScoreTile& tile, const 
   });
 }
 
-// Blocks of queries of one head after the other, with one thread's memory.
+// Processes blocks of queries, one head after the other, with one thread's memory.
 template <class Engine>
 class ForwardHead {
  public:
@@ -586,7 +585,7 @@ class ForwardHead {
     if (op_.probs) WriteProbs(b, h, t, keys, lse);
   }
 
-  // Divides by the sums of weights; where there are none, gives zeros.
+  // Divides by the sums of weights; rows without weights become zeros.
   void Finish(int64_t queries, float* lse) {
     for (int64_t c = 0; c < queries; ++c) {
       const float sum = state_.sum[c], max = state_.max[c];
@@ -645,7 +644,7 @@ void RunForward(const AttentionForward& op, const AttentionSizes& a, Scratch& sc
   });
 }
 
-// Fewer queries than kFewQueries have a row of scores each, and no lanes left empty.
+// Fewer queries than kFewQueries each have a row of scores, so that no lanes are empty.
 constexpr int64_t kFewQueries = 16;
 
 void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch& scratch) {
@@ -657,7 +656,7 @@ void RunFewQueries(const AttentionForward& op, const AttentionSizes& a, Scratch&
     const auto rows = [&](const SequenceView& x) {
       return KeyRows{HeadOf(x, b, first, g, a.D).data, Dtype::kF32, x.row_stride};
     };
-    // Those of the tile of the first key have a place before it, where dropout begins.
+    // The scores of the first key's tile begin before it, at a place where dropout can begin.
     const int64_t before = first - a.FirstTile(t);
     float* scores = memory + thread * shared * stride + before;
     ScoreRows(HeadOf(op.q, b, t, h, a.D).data, shared, a.D, rows(op.k), keys, a.scale, scores,
@@ -734,7 +733,7 @@ class BackwardGroup {
     }
   }
 
-  // lse and delta of all queries, as GradientTile wants them.
+  // Sets lse and delta for all queries, in GradientTile's form.
   void SetRows(int64_t b, int64_t h) {
     const int64_t queries = a_.Blocks() * kScoreQueries;
     std::fill_n(lse_, queries, kInfinity), std::fill_n(delta_, queries, 0.0f);
@@ -744,7 +743,7 @@ class BackwardGroup {
       if (lse[t] != -kInfinity) lse_[t] = lse[t];
     }
     DotRows(op_.out, op_.d_out, b, h * a_.D, a_.D, delta_);
-    // What the gradients of scores are multiplied with is in both of their terms already.
+    // The factor of the scores' gradients is already in both of their terms.
     for (int64_t t = 0; scaled_before() && t < a_.T; ++t) delta_[t] *= a_.scale;
   }
 
@@ -763,7 +762,7 @@ class BackwardGroup {
     products_.Collect(at, scores_, grads_, sums_);
   }
 
-  // Whether gradients of scores are, by a.scale.
+  // Returns true if gradients of scores are already scaled by a.scale.
   bool scaled_before() const { return a_.masked() && !a_.capped(); }
 
   void WriteTransposed(const float* x, int64_t queries, float* to) {
@@ -779,7 +778,7 @@ class BackwardGroup {
   GradientSums sums_;
   float *lse_, *delta_;
   float *scores_, *grads_;   // (kScoreKeys, kScoreQueries)
-  float* slopes_ = nullptr;  // likewise, of capped scores
+  float* slopes_ = nullptr;  // the same size, for capped scores
   float* rounding_;          // (kScoreQueries, D)
 };
 
@@ -817,7 +816,7 @@ class Pages {
   explicit Pages(const Tensor& pages)
       : data_(pages.data<T>()), G(pages.dim(1)), R(pages.dim(3)), D(pages.dim(4)) {}
 
-  // Part points to the keys (part 0) or values (part 1) of a head, from the first place of a page.
+  // The keys (part 0) or values (part 1) of a head, from the first place of a page.
   T* Part(int32_t page, int64_t g, int64_t part) const {
     return data_ + ((page * G + g) * 2 + part) * R * D;
   }
@@ -875,13 +874,13 @@ void Read(const CacheRead& op) {
   });
 }
 
-// Keys of one head that a task has at most: enough of them for all threads where one sequence has
-// few heads, and enough in each that little is paid for joining them.
+// The most keys of one head in a task: few enough to occupy all threads if a sequence has few
+// heads, and many enough that joining them costs little.
 int64_t KeysOfTask(int64_t D) {
   return RoundUp(CeilDiv(32768, D), 64);
 }
 
-// The attention of one row, and what its tasks make of it: each that of its keys alone.
+// The attention of one row, and its tasks' results, each over its own keys.
 class CachedRow {
  public:
   CachedRow(const CacheAttention& op, int64_t n, int64_t D)
@@ -899,8 +898,8 @@ class CachedRow {
   int64_t task_keys_, first_, end_;
 };
 
-// out (D) = the sum over tasks i of exp(lse[i * stride]) parts[i * stride * D], over that of the
-// exponentials.
+// out (D) = the sum over tasks i of exp(lse[i * stride]) parts[i * stride * D], divided by the sum
+// of the exponentials.
 void JoinTasks(int64_t tasks, const float* parts, const float* lse, int64_t stride, int64_t D,
                float* out) {
   float max = -kInfinity, sum = 0;

@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-// Dropout of weights where queries lie side by side: the numbers of philox-inl.h in another order.
+// Dropout of weights with queries side by side: the numbers of philox-inl.h in another order.
 // factors[s * lanes + t] is the factor of column `column` + s, s in [0, 64), and row `row` + t, t
 // being a lane of a vector of up to 16 floats. REQUIRES: column is a multiple of 64.
 #if HWY_TARGET == HWY_SCALAR
@@ -90,13 +90,13 @@ class Strip {
   }
 
   int64_t column() const { return column_; }
-  // Rows [from, all) are seen by every lane, those out of [first, some) by none.
+  // All lanes attend to rows [from, all), none to rows outside of [first, some).
   int64_t first() const { return first_; }
   int64_t from() const { return from_; }
   int64_t all() const { return all_; }
   int64_t some() const { return some_; }
   bool any(int64_t row) const { return row >= first_ && row < some_; }
-  // Seen gives the lanes that see `row`, which some do.
+  // The lanes that attend to `row`, for rows with at least one.
   HWY_INLINE hn::Mask<Lane> Seen(int64_t row) const {
     const Lane d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -134,7 +134,7 @@ HWY_INLINE Vector Largest(const Strip& strip, const float* x) {
 }
 
 // Calls whole(row) for the pairs of rows, `row` and the next, in [from, all), in order, and
-// part(row) for the other pairs of a tile. refill() comes first, if any row is seen by some lane.
+// part(row) for the other pairs of a tile. Calls refill() first if any lane attends to any row.
 template <class Refill, class Whole, class Part>
 HWY_INLINE void ForPairs(int64_t from, int64_t all, bool any, int64_t rows, const Refill& refill,
                          const Whole& whole, const Part& part) {
@@ -150,7 +150,7 @@ HWY_INLINE void FactorsOf(const ScoreTile& tile, const Strip& strip, float* fact
                      tile.dropout_column, factors);
 }
 
-// `sink(row, column, a, b)` takes the weights of two rows.
+// `sink(row, column, a, b)` receives the weights of two rows.
 template <bool kDropout, class Sink>
 HWY_INLINE void SoftmaxStrip(const ScoreTile& tile, const Strip& strip, int64_t rows,
                              const float* scores, SoftmaxState& state, const Sink& sink) {
@@ -160,7 +160,7 @@ HWY_INLINE void SoftmaxStrip(const ScoreTile& tile, const Strip& strip, int64_t 
   const auto scale = hn::Set(d, tile.scale);
   const auto before = hn::LoadU(d, state.max + column);
   const auto largest = hn::Max(before, hn::Mul(Largest(strip, x), scale));
-  // Where nothing counted so far, a NaN may have been lost: exp must see it, not infinity.
+  // If no score counted so far, a NaN may have been lost: exp must get it instead of infinity.
   const auto shift = hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, -kInfinity)), largest);
   const auto rescale = Exp(d, hn::Sub(before, shift));
   auto sum_a = hn::Mul(hn::LoadU(d, state.sum + column), rescale), sum_b = hn::Zero(d);
@@ -193,7 +193,7 @@ HWY_INLINE void SoftmaxStrip(const ScoreTile& tile, const Strip& strip, int64_t 
   state.rescaled |= !hn::AllTrue(d, hn::Eq(rescale, hn::Set(d, 1.0f)));
 }
 
-// Makes weights and gradients of a strip, row by row.
+// Computes weights and gradients of a strip, row by row.
 template <bool kDropout>
 class GradientStrip {
  public:
@@ -212,7 +212,7 @@ class GradientStrip {
   int64_t all() const { return strip_.all(); }
   bool any() const { return strip_.some() > 0; }
 
-  // Refill comes before all rows.
+  // Called before all rows.
   HWY_INLINE void Refill() {
     if constexpr (kDropout) FactorsOf(tile_, strip_, factors_);
   }
@@ -230,7 +230,7 @@ class GradientStrip {
     grad = hn::Mul(scaled, hn::Sub(grad, delta_));
   }
 
-  // The same, for rows that not all lanes see.
+  // The same, for rows that not all lanes attend to.
   HWY_INLINE void MakeSeen(int64_t row, Vector& weight, Vector& grad) const {
     weight = hn::Zero(Lane()), grad = hn::Zero(Lane());
     if (!strip_.any(row)) return;
@@ -253,16 +253,16 @@ HWY_INLINE void ForStrips(const ScoreTile& tile, int64_t columns, const F& f) {
   for (int64_t c = 0; c < columns; c += static_cast<int64_t>(hn::Lanes(Lane()))) f(Strip(tile, c));
 }
 
-// Rows row and row + 1 of a tile in place. The second may be the one after the last, for which a
-// tile of an odd number of keys has room.
+// Stores rows row and row + 1 of a tile in place. The second may be the one after the last; a tile
+// with an odd number of keys has room for it.
 HWY_INLINE void PutFloats(float* x, int64_t row, int64_t column, Vector a, Vector b) {
   hn::StoreU(a, Lane(), x + row * kStride + column);
   hn::StoreU(b, Lane(), x + (row + 1) * kStride + column);
 }
 
-// Bits whose upper half is the nearest bfloat16 number, of two that are equally near the larger: a
-// tie is too rare among results of arithmetic for the even one to be worth its instructions. NaNs
-// that come from bfloat16 numbers, and those of the processor, stay what they are.
+// Bits whose upper half is the nearest bfloat16 number, ties to the larger: ties are too rare among
+// results of arithmetic to spend instructions on the even one. NaNs of bfloat16 numbers, and those
+// of the processor, stay NaNs.
 HWY_INLINE Bits RoundedBits(Vector v) {
   const hn::RebindToUnsigned<Lane> du;
   return hn::Add(hn::BitCast(du, v), hn::Set(du, 0x8000u));
@@ -279,13 +279,13 @@ HWY_INLINE Bits Pairs(Bits a, Bits b) {
 #endif
 }
 
-// Rows row and row + 1 are a row of pairs of a right tile.
+// Stores rows row and row + 1 as a row of pairs of a right tile.
 HWY_INLINE void PutRight(BF16* packed, int64_t row, int64_t column, Bits a, Bits b) {
   uint32_t* to = reinterpret_cast<uint32_t*>(packed + column / 16 * kPackedKeys + row / 32 * 512);
   hn::StoreU(Pairs(a, b), hn::RebindToUnsigned<Lane>(), to + row % 32 / 2 * 16 + column % 16);
 }
 
-// Columns column and column + 16 are pairs of a left tile.
+// Stores columns column and column + 16 as pairs of a left tile.
 HWY_INLINE void PutLeft(BF16* packed, int64_t row, int64_t column, Bits a, Bits b) {
   uint32_t* to =
       reinterpret_cast<uint32_t*>(packed + row / 16 * kPackedQueries + column / 32 * 512);
@@ -344,7 +344,7 @@ HWY_INLINE void GradientFloatsT(const ScoreTile& tile, const float* lse, const f
   }
 }
 
-// Two strips at a time, 16 columns apart, and two rows, so that there are pairs both ways.
+// Two strips at a time, 16 columns apart, and two rows, so that there are pairs in both directions.
 template <bool kDropout>
 HWY_INLINE void GradientPackedT(const ScoreTile& tile, const float* lse, const float* delta,
                                 const float* scores, const float* grads,
@@ -439,7 +439,7 @@ float SoftmaxKernel(float* scores, int64_t n) {
   const float largest =
       MaxLane(d, Fold(d, n, hn::Set(d, -kInfinity), max, max, static_cast<const float*>(scores)));
   if (largest == -kInfinity) {
-    // Max may lose a NaN, and what stood beside it; the row must not lose it.
+    // Max may lose a NaN, with the value beside it; the row must keep it.
     const bool none = std::all_of(scores, scores + n, [](float x) { return x == -kInfinity; });
     std::fill_n(scores, n, none ? 0.0f : std::numeric_limits<float>::quiet_NaN());
     return none ? largest : std::numeric_limits<float>::quiet_NaN();
@@ -456,7 +456,7 @@ float SoftmaxKernel(float* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
-// Calls f(heads, first) for all heads, up to four at a time: what these share is loaded once.
+// Calls f(heads, first) for all heads, up to four at a time: their common keys are loaded once.
 template <class F>
 HWY_INLINE void ForHeads(int64_t heads, const F& f) {
   int64_t first = 0;
@@ -468,8 +468,8 @@ HWY_INLINE void ForHeads(int64_t heads, const F& f) {
 
 constexpr int kLanes = hn::MaxLanes(Lane());
 
-// Lane i gets the sum of row i, of `kRows` rows that begin at x. Otherwise each of them has
-// kLanes / kRows lanes of sums.
+// Lane i gets the sum of row i, for `kRows` rows that begin at x. Otherwise each row has kLanes /
+// kRows lanes of sums.
 template <int kRows>
 HWY_INLINE Vector SumsOfRows(const float* x) {
   const Lane d;
@@ -483,10 +483,10 @@ HWY_INLINE Vector SumsOfRows(const float* x) {
   return hn::Load(d, x);
 }
 
-constexpr int64_t kRowsAhead = 16;  // of keys and values that are fetched while others are used
+constexpr int64_t kRowsAhead = 16;  // keys and values that are prefetched while others are used
 
-// Lanes that add up to q[h] . k[i] go to parts[h * kLanes + i], each a vector. `ahead` is the
-// distance to what will be needed soon, if it is there.
+// Writes lanes whose sum is q[h] . k[i] to parts[h * kLanes + i], each a vector. `ahead` is the
+// prefetch distance, if there is something to prefetch.
 template <int kHeads, int kKeys, class T>
 HWY_INLINE void PartsOfScores(const float* q, int64_t D, const T* const (&k)[kKeys], int64_t ahead,
                               float* parts) {
@@ -545,8 +545,8 @@ void ScoresKernel(const float* q, int64_t heads, int64_t D, const KeyRows& k, in
                           : score(static_cast<const float*>(k.data));
 }
 
-// Columns [begin, begin + kVectors * Lanes) of some heads, or where `rest` is not 0 so many at most
-// one vector; the sums stay in registers.
+// Columns [begin, begin + kVectors * Lanes) of some heads, or, if `rest` is not 0, that many
+// columns, at most one vector; the sums stay in registers.
 template <int kHeads, int kVectors, class T>
 HWY_INLINE void CombineColumns(const float* weights, int64_t stride, const T* v, int64_t v_stride,
                                int64_t keys, int64_t D, int64_t begin, int64_t rest, float* out) {

@@ -1,5 +1,5 @@
-// Attention in tiles against the reference in float64, where sizes meet the edges of tiles, within
-// what the roundings of each step may do to each element.
+// Attention in tiles against the reference in float64, at sizes around the edges of tiles, within
+// the rounding errors of each step.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ constexpr Dtype kF32 = Dtype::kF32, kBF16 = Dtype::kBF16, kF64 = Dtype::kF64;
 
 struct AttentionSizes {
   int64_t B, T, S, H, G, D;
-  int64_t window = 0;  // where it is causal
+  int64_t window = 0;  // if causal
   double cap = 0;
   bool causal = true, masked = false, dropout = false;
   enum { kNone, kAllowed, kAdded } pairs = kNone;  // the mask of queries and keys
@@ -44,7 +44,7 @@ size_t Size(int64_t n) {
   return static_cast<size_t>(n);
 }
 
-// Forward and backward of one attention on operands of dtype `low` and statistics of dtype
+// Forward and backward of one attention with operands of dtype `low` and statistics of dtype
 // `number`.
 struct AttentionCall {
   AttentionCall(const AttentionSizes& sizes, Dtype low, Dtype number = kF32, bool probs = false)
@@ -56,7 +56,7 @@ struct AttentionCall {
     forward.out = memory.WideLow(s.B, s.T, C, 1, 0);
     forward.lse = memory.Unset({s.B, s.H, s.T});
     if (probs) forward.probs = memory.Unset({s.B, s.H, s.T, s.S});
-    // The first of two sequences sees nothing, the last not all.
+    // The first of two sequences has all keys masked, the last some.
     for (int64_t i = 0; i < s.B * s.S; ++i) mask.push_back(i / s.S + 1 == s.B && i % 3 != 0);
     if (s.masked) forward.key_mask = Tensor(mask.data(), Shape{s.B, s.S});
     if (s.pairs != AttentionSizes::kNone) forward.mask = PairMask();
@@ -73,7 +73,7 @@ struct AttentionCall {
     backward.d_v = memory.WideLow(s.B, s.S, K, 1, 0);
   }
 
-  // (B,rows,C) of numbers that bfloat16 has too, so that every dtype sees the same.
+  // (B,rows,C) of numbers that are exact in bfloat16, so that every dtype gets the same.
   SequenceView Random(int64_t rows, int64_t C, int64_t gap) {
     const SequenceView x = memory.WideLow(s.B, rows, C, gap, 0);
     const CounterRng rng(++draws, 7);
@@ -82,7 +82,7 @@ struct AttentionCall {
     });
     return x;
   }
-  // A third of the pairs are hidden, and all of some query.
+  // A third of the pairs are masked, including all keys of some query.
   Tensor PairMask() {
     const Dtype dtype = s.pairs == AttentionSizes::kAllowed ? Dtype::kU8 : memory.number();
     const Tensor pairs = memory.Unset(dtype, {s.B, 1, s.T, s.S});
@@ -111,7 +111,7 @@ struct AttentionCall {
   AttentionBackward backward;
 };
 
-// The numbers of one that was run.
+// The results of an attention that was run.
 struct AttentionNumbers {
   explicit AttentionNumbers(const AttentionCall& a)
       : q(Values(a.forward.q)),
@@ -128,9 +128,8 @@ struct AttentionNumbers {
   std::vector<double> q, k, v, lse, probs, out, d_out, d_q, d_k, d_v;
 };
 
-// Bounds hold how far each result may be off, from the exact weights: `unit` is what rounding may
-// do to a number that enters a product or is stored, relatively, and `sums` what it does to
-// anything else.
+// The tolerance of each result, from the exact weights: `unit` is the relative rounding error of a
+// number that enters a product or is stored, and `sums` that of anything else.
 struct Bounds {
   Bounds(const AttentionSizes& s, const AttentionNumbers& e, double unit, double sums)
       : out(e.out.size()), d_q(e.q.size()), d_k(e.k.size()), d_v(e.v.size()) {
@@ -194,8 +193,8 @@ void ExpectNear(const std::vector<double>& found, const std::vector<double>& exp
   }
 }
 
-// A sum in float32 may be off by SumError: a few roundings for each of its terms, which are not
-// above 4 * 4 in a score.
+// A sum in float32 may be off by SumError: a few roundings for each of its terms, which are at most
+// 4 * 4 in a score.
 double SumError(const AttentionSizes& s) {
   const double terms = static_cast<double>(s.D + s.S + s.T);
   return std::ldexp(8 + 4 * std::sqrt(terms), -24) * 8;
@@ -221,7 +220,7 @@ void ExpectAttention(const AttentionSizes& s, Backend& cpu, Dtype low,
   ExpectNear(found.d_v, expected.d_v, bounds.d_v, "d_v");
 }
 
-// Leaves nothing but NaN in the scratch memory.
+// Fills the scratch memory with NaN.
 void Spoil(Backend& cpu) {
   AttentionCall a({.B = 1, .T = 130, .S = 300, .H = 1, .G = 0, .D = 80}, kBF16);
   for (const SequenceView& x : {a.forward.q, a.forward.k, a.forward.v, a.backward.d_out}) {
@@ -243,7 +242,7 @@ TEST_P(AttentionTiles, AgreeWithTheReferenceOnEverySimdTarget) {
     s.masked = options & 2;
     s.dropout = options & 4;
     if (options >= 8) s.pairs = options >= 16 ? AttentionSizes::kAdded : AttentionSizes::kAllowed;
-    // Masks of pairs meet all else together, or nothing.
+    // Masks of pairs are combined with all other options, or with none.
     if (s.pairs != AttentionSizes::kNone && options % 8 != 0 && options % 8 != 7) continue;
     AttentionCall exact(s, kF64, kF64, /*probs=*/true);
     exact.Run(*reference);
@@ -294,7 +293,7 @@ std::string SizesName(const testing::TestParamInfo<AttentionSizes>& info) {
 INSTANTIATE_TEST_SUITE_P(, AttentionTiles, testing::ValuesIn(kSizes), SizesName);
 INSTANTIATE_TEST_SUITE_P(Windows, AttentionTiles, testing::ValuesIn(kWindows), SizesName);
 
-// Scores so large that exp of them is not a number of float32, growing from tile to tile.
+// Scores so large that their exp overflows float32, growing from tile to tile.
 TEST(AttentionInTiles, RescaleWhereLaterKeysMatterMore) {
   const auto reference = MakeReferenceBackend(), cpu = MakeCpuBackend();
   const auto run = [](Dtype low, Dtype number, Backend& backend) {
@@ -317,7 +316,7 @@ TEST(AttentionInTiles, RescaleWhereLaterKeysMatterMore) {
   }
 }
 
-// Numbers that are usual in place of -infinity hide keys as that does, from all of a query too.
+// Numbers that are usually used instead of -infinity mask keys like that, even all keys of a query.
 TEST(AttentionInTiles, TakeLargeNegativeNumbersForMasks) {
   constexpr int64_t kT = 20;
   for (const char* backend : {"cpu", "reference"}) {
@@ -343,7 +342,7 @@ TEST(AttentionInTiles, TakeLargeNegativeNumbersForMasks) {
   }
 }
 
-// Scores that float32 has no number for: nothing is attended to, and nothing is learned from it.
+// Scores that overflow float32: nothing is attended to, and gradients are zero.
 TEST(AttentionInTiles, GiveZerosWhereAllScoresAreMinusInfinity) {
   const auto cpu = MakeCpuBackend();
   for (const Dtype low : {kF32, kBF16}) {
@@ -361,7 +360,7 @@ TEST(AttentionInTiles, GiveZerosWhereAllScoresAreMinusInfinity) {
 
 class AttentionMoves : public OnSimdTarget {};
 
-// Both orders of blocks, as either stride may be the larger, and what is left of them at each edge.
+// Both orders of blocks, since either stride may be the larger one, and the rest at each edge.
 TEST_P(AttentionMoves, TransposeMovesEveryNumberAndNoOther) {
   for (const int64_t rows : {1, 3, 4, 7, 16, 23, 36, 64}) {
     for (const int64_t columns : {1, 2, 4, 5, 16, 21, 64}) {
@@ -387,7 +386,7 @@ INSTANTIATE_TEST_SUITE_P(, AttentionMoves, EverySimdTarget(), SimdTargetName);
 
 }  // namespace
 
-// Numbers in attention that no comparison with the reference can see.
+// Numbers in attention that a comparison with the reference cannot check.
 namespace {
 
 std::vector<std::string> TargetsOf(const std::string& backend) {
@@ -446,7 +445,8 @@ TEST_P(SoftmaxRows, KeepNaN) {
 INSTANTIATE_TEST_SUITE_P(, SoftmaxRows, testing::Values("reference", "cpu"),
                          [](const auto& name) { return name.param; });
 
-// One query that is NaN, whatever its bits, spoils its own row, and the gradients of what it saw.
+// One query that is NaN, whatever its bits, spoils its own row, and the gradients of the keys that
+// it attends to.
 void ExpectNaNKept(Backend& backend, Dtype low, uint32_t bits) {
   constexpr int64_t kT = 20, kC = 4;
   OpMemory m(Dtype::kF32, low, false);

@@ -16,10 +16,10 @@ namespace folio::cpu::HWY_NAMESPACE {
 using Floats = hn::CappedTag<float, 16>;
 using Pairs = hn::RebindToUnsigned<Floats>;
 
-// In what follows the numbers of rows, of columns or of the depth that are there may be known to
-// the compiler: where tiles are whole, no test of them is left.
+// Below, the number of existing rows, columns or depth may be a compile-time constant: whole tiles
+// then need no tests.
 
-// The next lanes at p, of which n are there and the others are zero.
+// The next lanes at p: n of them exist, the others are zero.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadThere(D d, const hn::TFromD<D>* p, int64_t n) {
   if (n >= static_cast<int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
@@ -27,7 +27,7 @@ HWY_INLINE hn::Vec<D> LoadThere(D d, const hn::TFromD<D>* p, int64_t n) {
   return LoadPart(d, p, n);
 }
 
-// Ways to round. Pair: (a[i], b[i]). Store: a's lanes and then b's.
+// Ways to round. Pair: (a[i], b[i]). Store: a's lanes, then b's.
 struct ByIntegers {
   static HWY_INLINE hn::Vec<Pairs> Pair(hn::Vec<Floats> a, hn::Vec<Floats> b) {
     const auto upper = hn::Set(Pairs(), 0xFFFF0000u);
@@ -51,8 +51,8 @@ struct ByIntegers {
 #define FOLIO_HAS_ROUNDING (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 #if FOLIO_HAS_ROUNDING
 
-// ByInstruction rounds with an instruction that every unit for products of bfloat16 numbers has. It
-// takes subnormal numbers for zero, and so do the products of these units.
+// Rounds with an instruction that every unit for products of bfloat16 numbers has. It treats
+// subnormal numbers as zero, and so do the products of these units.
 struct ByInstruction {
   static HWY_INLINE __m512i Both(hn::Vec<Floats> a, hn::Vec<Floats> b) {
     __m512i both;
@@ -72,11 +72,11 @@ struct ByInstruction {
 
 #endif  // FOLIO_HAS_ROUNDING
 
-// Kinds of rows of memory. Pair: pairs[i] = (a[i], b[i]) for i in [0, kTileRows). Copy: to[i] =
-// x[i] for i in [0, kTileDepth). The first numbers of each row are there, the others are zero.
+// Kinds of rows in memory. Pair: pairs[i] = (a[i], b[i]) for i in [0, kTileRows). Copy: to[i] =
+// x[i] for i in [0, kTileDepth). The first numbers of each row exist, the others are zero.
 struct Bf16Rows {
   using Number = BF16;
-  static constexpr bool kFar = false;  // written not long ago
+  static constexpr bool kFar = false;  // written recently
 
   static HWY_INLINE void Pair(const BF16* a, int64_t a_there, const BF16* b, int64_t b_there,
                               uint32_t* pairs) {
@@ -101,7 +101,7 @@ struct Bf16Rows {
 template <class Rounding>
 struct FloatRows {
   using Number = float;
-  static constexpr bool kFar = true;  // weights, which may come from memory
+  static constexpr bool kFar = true;  // weights, which may not be in a cache
 
   static HWY_INLINE void Pair(const float* a, int64_t a_there, const float* b, int64_t b_there,
                               uint32_t* pairs) {
@@ -121,8 +121,7 @@ struct FloatRows {
   }
 };
 
-// Asks for n numbers that will be read soon, in the cache of that level. They may lie beyond the
-// matrix.
+// Prefetches n numbers into the cache of that level. They may lie beyond the matrix.
 template <int kLevel>
 HWY_INLINE void Prefetch(const float* x, int64_t n) {
   constexpr int64_t kLine = 64 / sizeof(float);
@@ -138,7 +137,7 @@ HWY_INLINE void Turn(const uint32_t* tile, BF16* to) {
   CopyTransposed(tile, 16, 16, 16, AsPairs(to), 16);
 }
 
-// One tile of x whose pairs lie along rows of memory.
+// One tile of x whose pairs are along rows of memory.
 template <class Rows, bool kTurned>
 HWY_INLINE void TileAlong(const typename Rows::Number* x, int64_t stride, int64_t rows,
                           int64_t depth, BF16* tile) {
@@ -174,7 +173,7 @@ HWY_INLINE void PackAlong(const typename Rows::Number* x, int64_t stride, int64_
   }
 }
 
-// Pair i of a tile is of rows `step` i and `step` i + `gap` of memory.
+// Pair i of a tile consists of rows `step` i and `step` i + `gap` of memory.
 struct Pairing {
   int64_t step, gap;
 };
@@ -187,13 +186,13 @@ struct RowsAcross {
   const Number* x;
   int64_t stride;
   Pairing pairing;
-  bool prefetch;  // whether to ask for the rows kAhead further on
+  bool prefetch;  // prefetch the rows kAhead further on
 
   static constexpr int64_t kAhead = 2 * kTileDepth;
 };
 
-// A tile whose pairs lie across rows of memory, or up to kStrip whole ones next to each other
-// there, so that whole cache lines of a row are read at a time; they are tile_stride apart.
+// A tile whose pairs are across rows of memory, or up to kStrip whole adjacent ones, so that whole
+// cache lines of a row are read at a time; they are tile_stride apart.
 template <class Rows, bool kTurned>
 HWY_INLINE void StripAcross(const RowsAcross<typename Rows::Number>& rows, int64_t tiles,
                             int64_t columns, int64_t depth, BF16* tile, int64_t tile_stride) {
@@ -244,8 +243,8 @@ HWY_INLINE void PackAcross(const typename Rows::Number* x, int64_t stride, Pairi
   }
 }
 
-// The tiles of left, and the tiles of right with rows and pairs the other way round, are the same:
-// a transposed left is a right whose tiles are turned, and so on.
+// The tiles of left are the tiles of right with rows and pairs exchanged: a transposed left is a
+// right whose tiles are turned, and so on.
 template <class Rows>
 HWY_INLINE void PackLeftT(const MatrixView<typename Rows::Number>& x, int64_t M, int64_t K,
                           BF16* packed) {

@@ -78,7 +78,7 @@ void RunPlain(const PackedProduct& product) {
 
 #if defined(__x86_64__)
 
-constexpr int64_t kTileBytes = 64;  // of a row of a tile
+constexpr int64_t kTileBytes = 64;  // in a row of a tile
 
 // LDTILECFG reads a TileConfig: palette 1, eight tiles of 16 rows of 64 bytes.
 struct alignas(64) TileConfig {
@@ -90,7 +90,7 @@ constexpr TileConfig kTiles;
 
 #define FOLIO_AMX __attribute__((target("amx-tile,amx-bf16")))
 
-// Asks for a tile that will be needed soon. It may lie beyond the operand.
+// Prefetches a tile. It may lie beyond the operand.
 inline void Prefetch(const BF16* tile) {
   for (int64_t row = 0; row < kTileRows; ++row) {
     __builtin_prefetch(reinterpret_cast<const char*>(tile) + row * kTileBytes);

@@ -32,8 +32,8 @@ double Value(float x) {
   return ToFloat(ToBF16(x));
 }
 
-// A (rows, columns) matrix of random numbers, stored either way round, with `gap` numbers between
-// rows of memory that are NaN.
+// A (rows, columns) matrix of random numbers, stored in either orientation, with `gap` NaNs between
+// rows of memory.
 template <class T>
 struct SeededMatrix {
   SeededMatrix(int64_t rows, int64_t columns, bool transposed, uint64_t seed)
@@ -133,7 +133,7 @@ TEST_P(Bf16Product, IsTheSumOfProductsForAnySizeAndLayout) {
   }
 }
 
-// A multiplier that takes part of the depth reads tiles that are further apart than it is deep.
+// A multiplier that uses part of the depth reads tiles that are further apart than that.
 TEST_P(Bf16Product, PartsOfTheDepthAddUp) {
   const Sizes s{40, 50, 96};
   const SeededMatrix<BF16> left(s.M, s.K, false, 1), right(s.K, s.N, false, 2);
@@ -217,7 +217,7 @@ struct alignas(64) Tile {
 };
 using Tiles = std::vector<Tile>;
 
-// Unpacked gives tiles filled with what no packer may leave behind.
+// Returns tiles filled with a value that no packer may leave behind.
 Tiles Unpacked(int64_t rows, int64_t depth) {
   Tiles tiles(static_cast<size_t>(RowTiles(rows) * DepthTiles(depth)));
   for (Tile& tile : tiles) std::fill_n(tile.numbers, kTileElements, BF16{0x1234});
@@ -232,7 +232,7 @@ BF16 Packed(const Tiles& tiles, bool left, int64_t depth, int64_t r, int64_t k) 
   return tiles[static_cast<size_t>(tile)].numbers[at * 2 + k % 2];
 }
 
-// What lies beyond the matrix is zero; source(r, k) is what lies in it.
+// Elements beyond the matrix are zero; source(r, k) gives those inside.
 template <class Source>
 void ExpectPacked(const Tiles& packed, bool left, int64_t rows, int64_t depth,
                   const Source& source) {

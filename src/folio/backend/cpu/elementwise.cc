@@ -17,8 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-// out = residual + factor * x; residual may be null. A factor of 1 changes no bit, not even a
-// NaN's.
+// out = residual + factor * x; residual may be null. A factor of 1 changes no bit, even of a NaN.
 template <class In, class Out>
 void ResidualSum(const float* residual, const In* x, float factor, int64_t n, Out* out) {
   const hn::ScalableTag<float> d;
@@ -140,7 +139,7 @@ void GatedRows(const GatedForward& op, int64_t begin, int64_t end) {
   op.x.dtype() == Dtype::kBF16 ? GatedOf<BF16>(op, begin, end) : GatedOf<float>(op, begin, end);
 }
 
-// Of gate and up it makes their gradients, with `g` the result's.
+// Computes the gradients of gate and up, with `g` the result's gradient.
 template <Activation kind>
 struct GateGradient {
   template <class D, class V = hn::Vec<D>>
@@ -226,7 +225,7 @@ void CapRange(float* x, double cap, int64_t n) {
       static_cast<const float*>(x));
 }
 
-// FillStream writes past the caches, which a large array would only empty.
+// Writes past the caches, since a large array would evict everything else.
 void FillStream(float value, int64_t n, float* out) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -239,7 +238,7 @@ void FillStream(float value, int64_t n, float* out) {
   hwy::FlushStream();
 }
 
-// Factors are prepared in double and rounded once.
+// Factors are computed in double and rounded once.
 void AdamWRange(const AdamWUpdate& op, int64_t begin, int64_t end) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -394,7 +393,7 @@ void Run(const CopyColumns& op, Scratch&) {
 }
 
 void Run(const Fill& op, Scratch&) {
-  constexpr int64_t kLarge = 4 << 20;  // 16 MB: more than is left in a cache until it is read
+  constexpr int64_t kLarge = 4 << 20;  // 16 MB: more than stays in a cache until it is read
   float* out = op.out.data<float>();
   const float value = static_cast<float>(op.value);
   const bool large = op.out.count() >= kLarge;

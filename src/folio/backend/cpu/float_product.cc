@@ -44,8 +44,8 @@ HWY_INLINE void PackPanel(const float* b, int64_t ldb, bool transposed, int64_t 
   }
 }
 
-// A block of C is at most kMaxRows rows of kPanelVectors vectors, which leaves registers for a row
-// of B and an element of A.
+// A block of C is at most kMaxRows rows of kPanelVectors vectors, so that registers are left for a
+// row of B and an element of A.
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 inline constexpr int kMaxRows = 14;
 #elif HWY_TARGET == HWY_NEON || HWY_HAVE_SCALABLE
@@ -54,22 +54,22 @@ inline constexpr int kMaxRows = 12;
 inline constexpr int kMaxRows = 6;
 #endif
 
-// Rows of a panel of A, with some that are not used: whole vectors of them are transposed.
+// Rows of a panel of A, including unused ones: whole vectors of them are transposed.
 inline constexpr int64_t kPanelRows = kMaxRows == 14 ? 16 : kMaxRows == 12 ? 12 : 8;
 
-// K is cut into equal parts of at most kDepth, whose sums are added in their order.
+// K is divided into equal parts of at most kDepth, whose sums are added in order.
 inline constexpr int64_t kDepth = 384;
-// Columns of B that are packed at a time, whole panels on every target: they lie on the stack, and
+// Columns of B that are packed at a time, whole panels on every target: they are on the stack, and
 // stay in a second-level cache.
 inline constexpr int64_t kMaxColumns = 128;
 
-// With so few columns, packing A costs more than reading it where it is, which is cheaper where its
-// transpose lies there.
+// Up to this many columns, packing A costs more than reading it in place, which is cheaper if A is
+// stored transposed.
 constexpr int64_t FewColumns(bool transpose_a) {
   return transpose_a ? 512 : 128;
 }
 
-// A block of C, and what of A and B makes it. All vectors of b can be read, whatever `columns`.
+// A block of C, and its parts of A and B. All vectors of b are readable, whatever `columns`.
 struct Block {
   const float* a = nullptr;
   int64_t lda = 0;
@@ -80,9 +80,9 @@ struct Block {
   int64_t ldc = 0;
   int64_t columns = 0;  // of c
   float beta = 0;
-  float* panel = nullptr;  // takes what a block that packs reads of b
-  // What will be read from afar next, or nullptr. It is asked for meanwhile, with each k of the
-  // depth the cache line that lies k % 16 rows and k / 16 * 16 columns from there.
+  float* panel = nullptr;  // a block that packs stores here what it reads of b
+  // Data that will be read next, or nullptr. It is prefetched meanwhile: with each k of the depth
+  // the cache line that is k % 16 rows and k / 16 * 16 columns from there.
   const float* next = nullptr;
   int64_t next_row = 0, next_column = 0;
 };
@@ -116,15 +116,15 @@ class Column {
   }
 
  private:
-  // A pointer serves three rows, at no distance, once and twice lda: few enough for registers.
+  // A pointer serves three rows, at distances of 0, lda and 2 lda: few enough for registers.
   static constexpr int kStep = 3;
   static constexpr int kPointers = transposed ? 1 : (rows + kStep - 1) / kStep;
   const float* at_[kPointers];
   const int64_t lda_;
 };
 
-// C = sums + beta * C, where sums[i] is vector i % vectors of row i / vectors. Only the
-// last vector of a row may be less than whole.
+// C = sums + beta * C, where sums[i] is vector i % vectors of row i / vectors. Only the last vector
+// of a row may be partial.
 template <int vectors, bool whole, int... i, class... V>
 HWY_INLINE void Finish(const Block& x, std::integer_sequence<int, i...>, V... sums) {
   const Floats d;
@@ -139,8 +139,8 @@ HWY_INLINE void Finish(const Block& x, std::integer_sequence<int, i...>, V... su
   (StoreC<(whole || i % vectors + 1 < vectors)>(sums, at(i), last), ...);
 }
 
-// sums[i] as above: parameters, as no array can hold the vectors of every target. A block that
-// packs reads B from afar, and asks for rows to come.
+// sums[i] as above: passed as parameters, since no array can hold vectors of all targets. A block
+// that packs reads B from memory, and prefetches the next rows.
 template <bool transposed, bool packs, int vectors, int... i, class... V>
 HWY_INLINE void Accumulate(const Block& x, std::integer_sequence<int, i...> indices, V... sums) {
   constexpr int64_t kRowsAhead = 32;
@@ -185,7 +185,7 @@ void RunBlock(const Block& x) {
 
 using BlockFunction = void (*)(const Block& x);
 
-// The table is indexed by the number of rows less one.
+// The table is indexed by the number of rows minus one.
 template <bool transposed, bool packs, int vectors, int... i>
 constexpr std::array<BlockFunction, kMaxRows> MakeTable(std::integer_sequence<int, i...>) {
   return {{RunBlock<transposed, packs, vectors, i + 1>...}};
@@ -194,7 +194,7 @@ template <bool transposed, bool packs, int vectors>
 inline constexpr auto kTable =
     MakeTable<transposed, packs, vectors>(std::make_integer_sequence<int, kMaxRows>());
 
-// `transposed` says how A lies; only whole panels are packed by blocks.
+// `transposed`: A is stored transposed; only whole panels are packed by blocks.
 BlockFunction FindBlock(bool transposed, bool packs, int64_t columns, int64_t rows) {
   const size_t i = static_cast<size_t>(rows - 1);
   if (packs) return transposed ? kTable<true, true, 2>[i] : kTable<false, true, 2>[i];
@@ -203,7 +203,7 @@ BlockFunction FindBlock(bool transposed, bool packs, int64_t columns, int64_t ro
   return wide ? kTable<false, false, 2>[i] : kTable<false, false, 1>[i];
 }
 
-// The rows of a product, cut into blocks of nearly the same height.
+// Divides the rows of a product into blocks of nearly equal height.
 struct RowBlocks {
   explicit RowBlocks(int64_t M) : rows(M), count((M + kMaxRows - 1) / kMaxRows) {}
   int64_t begin(int64_t block) const { return rows * block / count; }
@@ -222,7 +222,7 @@ HWY_INLINE void PackA(const float* a, int64_t lda, bool transposed, int64_t rows
   }
 }
 
-// A product of at most kMaxProductRows rows. A is packed in `packed_a` where that pays.
+// A product of at most kMaxProductRows rows. Packs A in `packed_a` if that pays off.
 class Multiplier {
  public:
   Multiplier(const MatMulArgs& args, float* packed_a)
@@ -255,9 +255,9 @@ class Multiplier {
     return args_.b + (args_.transpose_b ? n * args_.ldb + k : k * args_.ldb + n);
   }
 
-  // Adds to C what the part gives. Panels of it that need not be transposed or filled up are packed
-  // by the first block of rows, and not at all for one alone; A is packed with the first part of a
-  // depth.
+  // Adds the part's product to C. Panels of B that need neither transposing nor padding are packed
+  // by the first block of rows, and not at all for a single block; A is packed with the first part
+  // of a depth.
   void Multiply(const Part& part, float* panels) const {
     const int64_t width = PanelWidth(), whole = part.columns / width * width;
     for (int64_t n = args_.transpose_b ? 0 : whole; n < part.columns; n += width) {
@@ -288,13 +288,13 @@ class Multiplier {
     }
   }
 
-  // The last panel of a block asks for the rows of A of the next block, where they are read; the
-  // last blocks ask for the next part of B, sixteen of its rows or columns each.
+  // The last panel of a block prefetches the rows of A for the next block; the last blocks prefetch
+  // the next part of B, sixteen of its rows or columns each.
   void Fetch(const Part& part, int64_t block, int64_t n, Block& x) const {
     const int64_t width = PanelWidth(), left = blocks_.count - 1 - block;
     x.next = nullptr;
     if (left > 0 && (packed_a_ == nullptr || part.column == 0) && n + width >= part.columns) {
-      // A row of the transpose is a line and a half, of which this block has read the beginning.
+      // A row of the transpose is one and a half cache lines, whose beginning this block has read.
       x.next =
           A(args_.transpose_a ? blocks_.begin(block + 2) - 1 : blocks_.begin(block + 1), part.k);
       x.next_row = args_.lda;

@@ -9,8 +9,8 @@
 
 namespace folio::cpu {
 
-// Working memory that kernels share, one after the other. Grows to the largest request and stays,
-// so that repeating a computation allocates nothing.
+// Working memory that kernels use in turn. Grows to the largest request and stays, so that
+// repeating a computation allocates nothing.
 class Scratch {
  public:
   // Room for `count` elements, aligned to 64 bytes, contents undefined; valid until the next call.
@@ -35,8 +35,8 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-// Cuts memory, such as a thread's part of Scratch, into arrays that are aligned to 64 bytes.
-// Without memory it only counts.
+// Divides memory, such as a thread's part of Scratch, into arrays that are aligned to 64 bytes.
+// With null memory it only counts bytes.
 class ScratchParts {
  public:
   explicit ScratchParts(std::byte* memory) : memory_(memory) {}
@@ -54,10 +54,10 @@ class ScratchParts {
   int64_t bytes_ = 0;
 };
 
-// Every operation, on float32, and BF16 where ops.h says Low; the struct has been checked. The
-// work is cut by the sizes of the operands alone, so that results do not depend on Threads().
-// Attention takes memory beyond its operands: a few copies of one head of queries, keys and values
-// a thread.
+// Every operation on float32, and on BF16 where ops.h says Low; the struct has been checked. The
+// work is divided by the sizes of the operands alone, so that results do not depend on Threads().
+// Attention needs memory beyond its operands: a few copies of one head of queries, keys and values
+// per thread.
 void Run(const EmbeddingForward& op, Scratch& scratch);
 void Run(const EmbeddingBackward& op, Scratch& scratch);
 void Run(const LayerNormForward& op, Scratch& scratch);
@@ -95,11 +95,11 @@ void Run(const Scale& op, Scratch& scratch);
 void Run(const CopyColumns& op, Scratch& scratch);
 void Run(const Fill& op, Scratch& scratch);
 
-// Elements of one task: enough work that handing it to a thread costs little beside it, few enough
-// to stay in a first- or second-level cache.
+// Elements of one task: large enough that scheduling costs little in comparison, small enough for a
+// first- or second-level cache.
 inline constexpr int64_t kTaskElements = 8192;
 
-// Elements of one task where nothing is used twice.
+// Elements of one task if nothing is used twice.
 inline constexpr int64_t kStreamElements = 32768;
 
 // Rows of `width` elements that make about one task.

@@ -1,4 +1,4 @@
-// Operations with BF16 operands do what they do with float32 ones, and round what they write once.
+// Operations with BF16 operands compute like float32 ones, and round what they write once.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ Tensor RandomLow(OpMemory& memory, Shape shape, double scale = 1) {
   return Converted(memory, memory.Random(Dtype::kBF16, shape, scale), Dtype::kF32);
 }
 
-// Puts numbers in which something could go wrong in every third place.
+// Puts special numbers in every third place.
 void AddSpecials(const Tensor& x) {
   const float specials[] = {INFINITY, -INFINITY, NAN,   -0.0f,   0.0f,   0x1p-133f,
                             10.0f,    -11.f,     88.0f, -10.25f, 1e-30f, 0x1.fep127f};
@@ -47,7 +47,7 @@ void ExpectRounded(const Op& op, std::vector<std::string_view> low, OpMemory& me
     Tensor& copy = made[x.raw()];
     if (!copy) {
       copy = Converted(memory, x, rounded ? Dtype::kBF16 : x.dtype());
-      // Another number than the NaN of the original: what is not written would show.
+      // Another value than the original's NaN, so that unwritten elements are noticed.
       if (access == Access::kWrite) std::fill_n(copy.raw(), copy.bytes(), std::byte{0x42});
     }
     if (access != Access::kRead) written.push_back({{name, access, x}, copy});
@@ -231,8 +231,7 @@ TEST_P(Bf16Kernels, Activation) {
   });
 }
 
-// What a linear operation does to its result while it is near is what the activation's own
-// operations do, bit by bit.
+// The activation inside of a linear operation equals the separate activation, bit by bit.
 TEST_P(Bf16Kernels, ActivationInsideLinear) {
   const auto backend = MakeCpuBackend();
   OpMemory memory(Dtype::kF32, false);
@@ -278,7 +277,7 @@ TEST_P(Bf16Kernels, ActivationKeepsNanToItsOwnPlace) {
   const Tensor d_out = Converted(memory, RandomLow(memory, {1, n}), Dtype::kBF16);
   x.data<BF16>()[3] = x.data<BF16>()[36] = ToBF16(NAN);
   for (const auto& [kind, name, flops] : kActivations) {
-    if (kind == Activation::kRelu) continue;  // by definition no NaN's gradient
+    if (kind == Activation::kRelu) continue;  // by definition not the gradient of NaN
     SCOPED_TRACE(name);
     const Tensor d_x = memory.Unset(Dtype::kBF16, {1, n}), out = memory.Unset(Dtype::kBF16, {1, n});
     MakeCpuBackend()->Run(ActivationBackward{.kind = kind, .x = x, .d_out = d_out, .d_x = d_x});
@@ -369,8 +368,7 @@ INSTANTIATE_TEST_SUITE_P(, Bf16Kernels, EverySimdTarget(), SimdTargetName);
 
 class LargeFill : public OnSimdTarget {};
 
-// The array is so large that Fill goes past the caches, in vectors that begin at a boundary of
-// their own.
+// The array is so large that Fill bypasses the caches, with vectors aligned to their own size.
 TEST_P(LargeFill, WritesEveryElementAndNothingElse) {
   const int64_t n = (4 << 20) + 21;
   std::vector<float> memory(static_cast<size_t>(n) + 64);

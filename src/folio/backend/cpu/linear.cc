@@ -16,7 +16,7 @@ namespace {
 
 // ---- float32 -----------------------------------------------------------------------------------
 
-// A tile of `out`, which holds the sums already.
+// A tile of `out`, which already holds the sums.
 ResultBlock BlockOf(const MatMulTile& tile, const Tensor& out) {
   const int64_t stride = out.dim(1);
   const float* sums = out.data<float>() + tile.row * stride + tile.column;
@@ -45,7 +45,7 @@ void RunColumns(const LinearForward& op, const float* x, const float* weight, in
   });
 }
 
-// Many rows and a weight that is not float32: it is decoded some columns of the result at a time.
+// For many rows and a weight that is not float32: decodes some columns of the result at a time.
 void RunStored(const LinearForward& op, Scratch& scratch) {
   constexpr int64_t kColumns = 512;
   const Dtype dtype = op.weight.dtype();
@@ -105,18 +105,18 @@ void RunFloat(const LinearBackward& op, Scratch& scratch) {
 
 // ---- bfloat16 ----------------------------------------------------------------------------------
 
-// The first element and the number of a part of M, of N or of K.
+// Begin and length of a part of M, of N or of K.
 struct Range {
   int64_t begin = 0, size = 0;
 };
 
-// One product c (M,N) = left (M,K) right (K,N): how it is cut, by its sizes alone, and its memory.
-// Operands are packed and multiplied a panel at a time, so that what is packed is read again while
-// it is near.
+// One product c (M,N) = left (M,K) right (K,N): its division, by sizes alone, and its memory.
+// Operands are packed and multiplied a panel at a time, so that packed data is read again while it
+// is in a cache.
 class Bf16Work {
  public:
-  // A block's part of right and its sums fit in a second-level cache, and there are enough blocks
-  // to share out evenly.
+  // A block's part of right and its sums fit a second-level cache, and there are enough blocks to
+  // distribute evenly.
   Bf16Work(int64_t M, int64_t N, int64_t K, Scratch& scratch) : M_(M), N_(N), K_(K) {
     constexpr int64_t kPanelDepth = 8192, kBlockTiles = 16, kFewBlocks = 16, kFewTiles = 4;
     panel_depth_ = std::min(kPanelDepth, DepthTiles(K) * kTileDepth);
@@ -156,7 +156,7 @@ class Bf16Work {
   BF16* left() const { return left_; }
   BF16* right() const { return right_; }
 
-  // The blocks of a panel that threads share out.
+  // The number of blocks of a panel, which threads share.
   int64_t Blocks(const Range& rows, const Range& columns) const {
     return CeilDiv(RowTiles(rows.size), block_rows_) *
            CeilDiv(RowTiles(columns.size), block_columns_);
@@ -165,7 +165,7 @@ class Bf16Work {
   // Sums block `task` of a packed panel, on the calling thread.
   ResultBlock Multiply(const Range& rows, const Range& columns, const Range& depth, int64_t task,
                        int thread) const {
-    constexpr int64_t kDepth = 24;  // tiles that are multiplied at a time
+    constexpr int64_t kDepth = 24;  // tiles multiplied at a time
     const int64_t across = CeilDiv(RowTiles(columns.size), block_columns_);
     const int64_t row = task / across * block_rows_, column = task % across * block_columns_;
     const int64_t tiles = DepthTiles(depth.size), stride = tiles * kTileElements;
@@ -198,7 +198,7 @@ class Bf16Work {
   }
 
  private:
-  // Rows of a panel that is `depth` deep: of at most 8 Mi elements.
+  // Rows of a panel with this depth: at most 8 Mi elements.
   static int64_t PanelRows(int64_t rows, int64_t depth) {
     constexpr int64_t kElements = int64_t{1} << 23, kStep = 4 * kTileRows;
     return std::min(CeilDiv(rows, kStep) * kStep,
@@ -211,15 +211,15 @@ class Bf16Work {
   }
 
   int64_t M_, N_, K_;
-  int64_t panel_rows_, panel_columns_, panel_depth_;  // multiples of a tile's
+  int64_t panel_rows_, panel_columns_, panel_depth_;  // multiples of a tile's sizes
   int64_t block_rows_, block_columns_;                // in tiles
   BF16 *left_, *right_;
-  float* sums_;  // of one block a thread, or of all of c where K takes several panels
+  float* sums_;  // one block per thread, or all of c if K takes several panels
 };
 
-// The product on Threads() threads, of sizes of at least 1; use(const ResultBlock&) takes each
-// block of c once, on the thread that summed it, while it is in its cache. Sums are made in an
-// order that depends on K alone.
+// The product on Threads() threads, for sizes of at least 1; calls use(const ResultBlock&) for each
+// block of c once, on the thread that summed it, while it is in its cache. The order of sums
+// depends on K alone.
 template <class Left, class Right, class Use>
 void Bf16MatMul(const MatrixView<Left>& left, const MatrixView<Right>& right, int64_t M, int64_t N,
                 int64_t K, Scratch& scratch, Use&& use) {

@@ -15,21 +15,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-// Asks for the part of a row that comes soon: short pieces of rows that lie far apart are nothing
-// that a processor foresees.
+// Prefetches part of a row: processors do not predict short pieces of rows that are far apart.
 template <class T>
 HWY_INLINE void PrefetchRow(const T* x, int64_t columns, int64_t stride) {
   constexpr int64_t kAhead = 4, kLine = 64 / sizeof(T);
   for (int64_t c = 0; c < columns; c += kLine) hwy::Prefetch(x + kAhead * stride + c);
 }
 
-// Where a block lies in x, one of the result's shape; null if x is absent.
+// The place of a block in x, which has the result's shape; null if x is absent.
 template <class T>
 HWY_INLINE T* At(const ResultBlock& block, const Tensor& x) {
   return x ? x.data<T>() + block.row * x.dim(1) + block.column : nullptr;
 }
 
-// f(sums, at) for each row: `at` is its place from the first one of a result of O columns.
+// Calls f(sums, at) for each row: `at` is its offset in a result of O columns.
 template <class F>
 HWY_INLINE void ForRows(const ResultBlock& block, int64_t O, const F& f) {
   for (int64_t r = 0; r < block.rows; ++r) f(block.sums + r * block.stride, r * O);
@@ -66,7 +65,7 @@ HWY_INLINE void StoreSumsOf(const ResultBlock& block, const Tensor& result, bool
   });
 }
 
-// The activation is of what was stored: of a rounded number where T is BF16.
+// The activation is applied to the stored number: a rounded one if T is BF16.
 template <class T>
 HWY_INLINE void StoreForwardOf(const ResultBlock& block, const LinearForward& op) {
   const hn::ScalableTag<float> d;
@@ -117,8 +116,8 @@ struct AddVectors {
   }
 };
 
-// At most kMaxSumColumns columns, several rows at a time: short pieces of many rows would keep the
-// memory waiting otherwise.
+// At most kMaxSumColumns columns, several rows at a time: short pieces of many rows would be
+// limited by memory latency.
 template <class T>
 HWY_INLINE void ColumnSumsOf(const Tensor& x, int64_t begin, int64_t end, float* sums) {
   const hn::ScalableTag<float> d;
@@ -175,7 +174,7 @@ void StoreGradient(const ResultBlock& block, const LinearBackward& op) {
 }
 
 void AddColumnSums(const Tensor& x, float* sums) {
-  // Columns of a task: enough for long reads from each row, few enough to give threads work.
+  // Columns of a task: enough for long reads from each row, few enough to occupy the threads.
   const int64_t columns = x.dim(1);
   const auto grain = std::clamp<int64_t>((columns + 255) / 256 * 64, 128, kMaxSumColumns);
   ParallelRange(columns, grain, [&](int64_t begin, int64_t end, int) {

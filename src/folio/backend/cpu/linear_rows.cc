@@ -29,10 +29,10 @@ namespace folio::cpu::HWY_NAMESPACE {
 using Floats = hn::ScalableTag<float>;
 
 // Rows of a weight that are read side by side, rows of x that they are multiplied with at once, and
-// columns of which the results stay in a first-level cache meanwhile.
+// columns whose results stay in a first-level cache meanwhile.
 constexpr int64_t kSide = 8, kGroup = 8, kColumns = 256;
 
-// Rows of a weight (I,O), and as many that will be read next.
+// Rows of a weight (I,O), and the rows that will be read next.
 struct WeightRows {
   const float* numbers;
   const float* next;
@@ -85,9 +85,8 @@ void AddAllProducts(const float* x, int64_t N, int64_t I, const WeightRows& w, i
   add(std::integral_constant<int64_t, 1>());
 }
 
-// out (N,O), whose rows are `ldo` apart, = x w for `rows` rows of a weight (I,O), which follow each
-// other, and as many columns of x, whose own rows are I apart. An element takes its products one
-// after the other.
+// out (N,O), whose rows are `ldo` apart, = x w for `rows` consecutive rows of a weight (I,O), and
+// as many columns of x, whose own rows are I apart. Each element adds its products in order.
 void ProductOfRows(const float* x, int64_t N, int64_t I, const float* w, int64_t rows, int64_t O,
                    float* out, int64_t ldo) {
   for (int64_t c = 0; c < O; c += kColumns) {
@@ -115,12 +114,12 @@ void SumArrays(const float* arrays, int64_t count, int64_t stride, int64_t n, fl
   }
 }
 
-// From so many rows of x on what is computed takes longer than reading w.
+// From this many rows of x on, computing takes longer than reading w.
 constexpr int64_t kManyRows = 2;
 constexpr int64_t kLineBytes = 64;
 
-// to[i][j] = x[i] . w[j], as Dot adds it up: two rows of each. `lines` cache lines from `ahead` on
-// are asked for with each four vectors of a row.
+// to[i][j] = x[i] . w[j], summed in Dot's order: two rows of each. Prefetches `lines` cache lines
+// from `ahead` on with each four vectors of a row.
 template <class T>
 HWY_INLINE void DotTwoByTwo(const float* x, const T* w, int64_t I, const T* ahead, int64_t lines,
                             float (&to)[2][2]) {
@@ -160,15 +159,15 @@ HWY_INLINE void DotTwoByTwo(const float* x, const T* w, int64_t I, const T* ahea
   }
 }
 
-// out[n * ldo + r] = x[n] . w[r] for `rows` rows of I numbers, which follow each other: one after
-// the other, so that memory is read in its own order; for several rows of x by pairs.
+// out[n * ldo + r] = x[n] . w[r] for `rows` consecutive rows of I numbers: in order, so that memory
+// is read sequentially; for several rows of x by pairs.
 template <class T>
 void RowsOf(const float* x, int64_t N, int64_t I, const T* w, int64_t rows, float* out,
             int64_t ldo) {
   const Floats d;
   const int64_t pairs = N < kManyRows ? 0 : rows / 2 * 2, paired = pairs == 0 ? 0 : N / 2 * 2;
-  // While a pair of rows of w is used the pair after the next is asked for, a little with each pair
-  // of rows of x.
+  // While a pair of rows of w is used the pair after the next is prefetched, a little with each
+  // pair of rows of x.
   const int64_t four = 4 * static_cast<int64_t>(hn::Lanes(d) * sizeof(T));  // bytes
   const int64_t lines = paired == 0 ? 0 : CeilDiv(2 * four, kLineBytes * (paired / 2));
   const int64_t asked =
@@ -217,7 +216,7 @@ HWY_EXPORT(TransposedSlice);
 
 namespace {
 
-// PlainKernel runs on any machine.
+// The portable kernel.
 template <Dtype dtype>
 void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, float* out,
                  int64_t stride) {
@@ -262,7 +261,7 @@ void PlainKernel(const BlockedRows& x, const std::byte* weight, int64_t rows, fl
   }
 }
 
-// What unsigned integers are larger by than those of a weight.
+// The amount by which unsigned integers exceed those of a weight.
 int32_t OffsetOf(Dtype weight) {
   if (LayoutOf(weight).minima) return 0;
   return weight == Dtype::kQ8_0 ? 128 : weight == Dtype::kQ6_K ? 32 : 8;
@@ -319,15 +318,15 @@ BlockedRows::BlockedRows(const Tensor& x, Dtype weight, Scratch& scratch)
 
 namespace {
 
-// Bias and activation of columns [begin, end), which hold the sums.
+// Bias and activation for columns [begin, end), which hold the sums.
 void FinishColumns(const LinearForward& op, int64_t begin, int64_t end) {
   if (!op.bias && !op.act) return;
   const int64_t O = op.out.dim(1);
   StoreForward({0, op.x.dim(0), begin, end - begin, op.out.data<float>() + begin, O}, op);
 }
 
-// Columns [begin, end), which with a weight (O,I) are a stretch of it: several for each thread, so
-// that one that is slower gives some away.
+// Calls f for columns [begin, end), which for a weight (O,I) are a contiguous part: several parts
+// per thread, so that a slow thread leaves some to others.
 template <class F>
 void ForSlices(int64_t O, F&& f) {
   constexpr int64_t kColumns = 64, kEach = 4;
@@ -339,7 +338,7 @@ void ForSlices(int64_t O, F&& f) {
 HalfRows RoundedHalves(const Tensor& x, Scratch& scratch) {
   constexpr int64_t kVector = 32;
   const int64_t N = x.dim(0), I = x.dim(1), whole = CeilDiv(I, kVector) * kVector;
-  const int64_t stride = whole + kVector;  // rows 2^n apart would get in each other's way in caches
+  const int64_t stride = whole + kVector;  // rows 2^n apart would collide in caches
   BF16* to = scratch.Get<BF16>(N * stride);
   ParallelRange(N, TaskRows(I), [&](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
@@ -395,11 +394,11 @@ void RunTransposed(const LinearForward& op, Scratch& scratch) {
   });
 }
 
-// A weight (I,O): stretches of its rows give products that are summed, so that memory is read in
-// its own order here too.
+// A weight (I,O): ranges of its rows give products that are summed, so that memory is read
+// sequentially here too.
 void RunInOut(const LinearForward& op, Scratch& scratch) {
   constexpr int64_t kRows = 64;
-  constexpr int64_t kApart = 16;  // rows 2^n apart would get in each other's way in caches
+  constexpr int64_t kApart = 16;  // rows 2^n apart would collide in caches
   const int64_t N = op.x.dim(0), I = op.x.dim(1), O = op.out.dim(1), ldo = O + kApart;
   float* products = scratch.Get<float>(CeilDiv(I, kRows) * N * ldo);
   ParallelRange(I, kRows, [&](int64_t begin, int64_t end, int) {

@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 
-// GCC 12 takes the undefined vectors of its own header for mistakes (its bug 105593).
+// GCC 12 warns about the undefined vectors of its own header (its bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -23,8 +23,8 @@ namespace folio::cpu {
 
 namespace {
 
-constexpr int64_t kPairs = 32;                  // numbers of a vector
-constexpr int kRowsOfX = 4, kRowsOfWeight = 4;  // rows: their sums stay in registers
+constexpr int64_t kPairs = 32;                  // numbers in a vector
+constexpr int kRowsOfX = 4, kRowsOfWeight = 4;  // rows whose sums stay in registers
 
 #define FOLIO_HALVES __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 #define FOLIO_HALVES_INLINE FOLIO_HALVES __attribute__((always_inline)) inline
@@ -32,7 +32,7 @@ constexpr int kRowsOfX = 4, kRowsOfWeight = 4;  // rows: their sums stay in regi
 FOLIO_HALVES_INLINE __m512bh Load(const BF16* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
 }
-// The first numbers of a vector, zeros behind them; reads nothing beyond.
+// The first numbers of a vector, padded with zeros; reads nothing beyond.
 FOLIO_HALVES_INLINE __m512bh LoadFirst(const BF16* p, int64_t count) {
   const auto mask = static_cast<__mmask32>((uint64_t{1} << count) - 1);
   return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, p));
@@ -43,7 +43,7 @@ FOLIO_HALVES_INLINE __m512 AddHalves(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
 }
 
-// The totals of four vectors of sixteen sums: those eight apart are added, then four, one and two.
+// The totals of four vectors of sixteen sums: sums eight apart are added, then four, two and one.
 FOLIO_HALVES_INLINE __m128 JoinSums(const __m512* sums) {
   const __m512 ab = AddHalves(sums[0], sums[1]), cd = AddHalves(sums[2], sums[3]);
   __m512 all =
@@ -54,15 +54,15 @@ FOLIO_HALVES_INLINE __m128 JoinSums(const __m512* sums) {
   return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, all));
 }
 
-// Rows of the weight of a product, and where the memory lies that will be read soon.
+// Rows of the weight of a product, and the memory to prefetch.
 struct WeightTile {
   const BF16* weight;
   int64_t I;
   const BF16* ahead;
 };
 
-// kX rows of x times kW of the weight. Asks for kLines cache lines each time that it reads a vector
-// of each of its rows, in the order in which they lie.
+// kX rows of x times kW rows of the weight. Prefetches kLines cache lines with each vector of each
+// of its rows, sequentially.
 template <int kX, int kW, int kLines>
 FOLIO_HALVES void MultiplyGroup(const BF16* x, int64_t stride, const WeightTile& tile, float* out,
                                 int64_t ldo) {
@@ -100,7 +100,7 @@ FOLIO_HALVES void MultiplyGroup(const BF16* x, int64_t stride, const WeightTile&
   }
 }
 
-// One row of x: memory is read in its own order, which is faster than some streams of it.
+// One row of x: memory is read sequentially, which is faster than several streams.
 FOLIO_HALVES void MultiplyOne(const BF16* x, const WeightTile& tile, float* out) {
   const int64_t whole = tile.I / kPairs * kPairs;
   __m512 sums[kRowsOfWeight];
@@ -128,13 +128,13 @@ TileKernel KernelFor(int64_t rows) {
   return kKernels[rows - 1];
 }
 
-// All rows of x times four of the weight, or one. While it computes it asks for the tile after the
-// next, a little of it with each group of rows: left to itself, the processor would hardly fetch
-// rows that lie side by side, nor would it while it computes.
+// All rows of x times four rows of the weight, or one. Meanwhile prefetches the tile after the
+// next, a little with each group of rows: the hardware would hardly prefetch rows side by side, nor
+// during computation.
 void MultiplyTile(const HalfRows& x, WeightTile tile, bool whole, float* out, int64_t ldo) {
   const int64_t groups = (x.rows + kRowsOfX - 1) / kRowsOfX;
   const int64_t each = groups == 1 ? kRowsOfWeight : groups < kRowsOfWeight ? 2 : 1;
-  int64_t lines = whole ? kRowsOfWeight : 0;  // of each vector's width, still to be asked for
+  int64_t lines = whole ? kRowsOfWeight : 0;  // left to prefetch, of each vector's width
   for (int64_t group = 0; group < groups; ++group) {
     const int64_t begin = group * x.rows / groups, rows = (group + 1) * x.rows / groups - begin;
     TileKernel kernel = whole ? KernelFor<kRowsOfWeight, 0>(rows) : KernelFor<1, 0>(rows);
@@ -177,7 +177,7 @@ constexpr int64_t kScaleBytes = BlockedRows::kScaleBytes;
   __attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
 #define FOLIO_INLINE __attribute__((always_inline)) inline
 
-// Bytes of 32 numbers, or of 256 in blocks of those.
+// Bytes of 32 numbers, or of 256 in blocks of 256.
 template <Dtype dtype>
 constexpr int64_t kBlockBytes = 0;
 template <>
@@ -193,13 +193,13 @@ constexpr int64_t kBlockBytes<Dtype::kQ5_K> = 176;
 template <>
 constexpr int64_t kBlockBytes<Dtype::kQ6_K> = 210;
 
-// In blocks of 256, of which each of eight parts counts as a block here.
+// True for blocks of 256, in which each of eight parts counts as a block here.
 template <Dtype dtype>
 constexpr bool kLong = dtype == Dtype::kQ4_K || dtype == Dtype::kQ5_K || dtype == Dtype::kQ6_K;
 constexpr int64_t kParts = 8;
 template <Dtype dtype>
 constexpr bool kMinima = dtype == Dtype::kQ4_1 || dtype == Dtype::kQ4_K || dtype == Dtype::kQ5_K;
-// Each half of a block has a scale of its own.
+// True if each half of a block has a scale of its own.
 template <Dtype dtype>
 constexpr bool kHalves = dtype == Dtype::kQ6_K;
 
@@ -208,7 +208,7 @@ constexpr int64_t kRowBytes(int64_t blocks) {
   return (kLong<dtype> ? blocks / kParts : blocks) * kBlockBytes<dtype>;
 }
 
-// A group of blocks of a row: the first, and which part that is of its block of 256.
+// A group of blocks of a row: the first one, and which part it is of its block of 256.
 struct Group {
   const std::byte* at;
   int64_t part;
@@ -218,7 +218,7 @@ FOLIO_INLINE Group GroupAt(const std::byte* row, int64_t block) {
   return {row + kRowBytes<dtype>(block), kLong<dtype> ? block % kParts : 0};
 }
 
-// Halves: binary16 numbers, aligned, as blocks are.
+// Reads an aligned binary16 number.
 FOLIO_INLINE short HalfAt(const std::byte* at) {
   return *reinterpret_cast<const short*>(at);
 }
@@ -226,7 +226,7 @@ FOLIO_AVX2 FOLIO_INLINE __m128 HalfEverywhere(const std::byte* at) {
   return _mm_cvtph_ps(_mm_set1_epi16(HalfAt(at)));
 }
 
-// One from each block of a group.
+// One number from each block of a group.
 template <int64_t block_bytes>
 FOLIO_AVX2 FOLIO_INLINE __m128 HalvesOf(const std::byte* group) {
   const auto at = [=](int64_t block) { return HalfAt(group + block * block_bytes); };
@@ -238,7 +238,7 @@ FOLIO_AVX2 FOLIO_INLINE __m128 FourBytes(uint32_t bytes) {
   return _mm_cvtepi32_ps(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(static_cast<int>(bytes))));
 }
 
-// Four scales and four minima of six bits each: of parts 0 to 3, or of 4 to 7.
+// Four scales and four minima of six bits each: for parts 0 to 3, or 4 to 7.
 struct SixBits {
   uint32_t scales, minima;
 };
@@ -251,8 +251,7 @@ FOLIO_INLINE SixBits SixBitsOf(const std::byte* block, int64_t part) {
           (word[2] >> 4 & kLow) | (word[1] >> 2 & kHigh)};
 }
 
-// `scales` has the scales of a group's four blocks, or of their eight halves; minima as they are
-// added.
+// The scales of a group's four blocks, or of their eight halves; minima are added.
 struct GroupScales {
   __m256 scales;
   __m128 minima;
@@ -291,7 +290,7 @@ FOLIO_AVX2 FOLIO_INLINE __m256 TimesScales(__m256 scales, const float* x) {
   }
 }
 
-// The last blocks of a row, fewer than a group, with zeros behind them.
+// The last blocks of a row, fewer than a group, padded with zeros.
 template <int64_t block_bytes>
 struct LastGroup {
   LastGroup(const std::byte* from, int64_t blocks) {
@@ -300,9 +299,8 @@ struct LastGroup {
   alignas(2) std::byte bytes[kGroup * block_bytes] = {};
 };
 
-// ---- Blocks, by AVX-512 with VNNI
-// -------------------------------------------------------------------------
-// Integers are unsigned bytes here, larger by what BlockedRows::corrections are for.
+// ---- Blocks, by AVX-512 with VNNI --------------------------------------------------------------
+// Integers are unsigned bytes here, larger by the amount that BlockedRows::corrections subtract.
 
 FOLIO_AVX2 FOLIO_INLINE __m256i Load32(const std::byte* at) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
@@ -311,7 +309,7 @@ FOLIO_VNNI FOLIO_INLINE __m512i Load64(const std::byte* first, const std::byte* 
   return _mm512_inserti64x4(_mm512_castsi256_si512(Load32(first)), Load32(second), 1);
 }
 
-// Where the bytes of a block begin that have its integers, or the lower four bits of them.
+// Offset of a block's integers, or of their lower four bits.
 template <Dtype dtype>
 constexpr int64_t kIntegers = dtype == Dtype::kQ4_1   ? 4
                               : dtype == Dtype::kQ4_K ? 16
@@ -334,7 +332,7 @@ FOLIO_VNNI FOLIO_INLINE __m512i TwoShort(const std::byte* first, const std::byte
   }
 }
 
-// Two blocks of a group that lie next to each other: the first two, or the last.
+// Two adjacent blocks of a group: the first two, or the last.
 template <Dtype dtype, bool last>
 FOLIO_VNNI FOLIO_INLINE __m512i TwoOfGroup(Group group) {
   constexpr int64_t first = last ? 2 : 0;
@@ -389,8 +387,7 @@ FOLIO_VNNI FOLIO_INLINE __m512i TwoRows(const std::byte* first, const std::byte*
   }
 }
 
-// For the sums of the first two blocks of a group, and of the last, the index of the scale that
-// each is multiplied with.
+// For the sums of the first and the last two blocks of a group, the indices of their scales.
 template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE __m512i FirstScales() {
   if constexpr (kHalves<dtype>) {
@@ -404,7 +401,7 @@ FOLIO_VNNI FOLIO_INLINE __m512i LastScales() {
   return _mm512_add_epi32(FirstScales<dtype>(), _mm512_set1_epi32(kHalves<dtype> ? 4 : 2));
 }
 
-// The sums of one result: of fours of products, and of minima.
+// The sums of one result: of products by fours, and of minima.
 struct VnniSums {
   __m512 fours;
   __m128 minima;
@@ -416,7 +413,7 @@ FOLIO_VNNI FOLIO_INLINE __m512i VnniDot(__m512i from, __m512i w, __m512i high, _
   return _mm512_add_epi32(_mm512_slli_epi32(upper, 7), _mm512_dpbusd_epi32(from, w, low));
 }
 
-// VnniGroup adds the products of one group of blocks, for one row of x.
+// Adds the products of one group of blocks, for one row of x.
 template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE void VnniGroup(const BlockedRows& x, Group group, int64_t block,
                                        VnniSums& sums) {
@@ -472,17 +469,17 @@ FOLIO_VNNI void VnniRow(const BlockedRows& x, const std::byte* weight, int64_t r
   }
 }
 
-// Part of sixteen rows of a weight, unpacked once for all rows of x: block by block, four numbers
-// of each row beside those of the others, so that a vector's sums belong to sixteen results and the
+// Part of sixteen rows of a weight, unpacked once for all rows of x: block by block, with four
+// numbers of each row side by side, so that a vector's sums belong to sixteen results and the
 // product of scales serves a whole block.
 constexpr int64_t kTileWeight = 16, kFours = kBlock / 4, kTileBlocks = 32;
 struct UnpackedTile {
   alignas(64) uint8_t numbers[kTileBlocks][kFours][kTileWeight][4];
-  alignas(64) float scales[kTileBlocks][2][kTileWeight];  // of half blocks, if they have their own
+  alignas(64) float scales[kTileBlocks][2][kTileWeight];  // of half blocks, if these have their own
   alignas(64) float minima[kTileBlocks][kTileWeight];     // if there are any
 };
 
-// Turns each half of eight vectors as a matrix of eight by eight.
+// Transposes each half of eight vectors as a matrix of eight by eight.
 FOLIO_VNNI FOLIO_INLINE void TurnHalves(__m512i* v) {
   __m512i t[8];
   for (int i = 0; i < 8; i += 2) {
@@ -507,13 +504,13 @@ FOLIO_VNNI FOLIO_INLINE void TurnHalves(__m512i* v) {
 FOLIO_VNNI FOLIO_INLINE __m512 Widened(const uint16_t* halves) {
   return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(halves)));
 }
-// Byte i of each word, which has a sign.
+// Byte i of each word, as a signed number.
 FOLIO_VNNI FOLIO_INLINE __m512 ByteOf(const uint32_t* words, int i) {
   const __m512i high = _mm512_sllv_epi32(_mm512_load_si512(words), _mm512_set1_epi32(24 - 8 * i));
   return _mm512_cvtepi32_ps(_mm512_srai_epi32(high, 24));
 }
 
-// Scales and minima of a block of each of the rows that begin there.
+// Scales and minima of a block in each of the rows that begin there.
 template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE void UnpackShortScales(const std::byte* const* rows, int64_t block,
                                                int64_t to, UnpackedTile& tile) {
@@ -527,7 +524,7 @@ FOLIO_VNNI FOLIO_INLINE void UnpackShortScales(const std::byte* const* rows, int
   if constexpr (kMinima<dtype>) _mm512_store_ps(tile.minima[to], Widened(halves[1]));
 }
 
-// The same of a group of parts of blocks of 256.
+// The same for a group of parts of blocks of 256.
 template <Dtype dtype>
 FOLIO_VNNI FOLIO_INLINE void UnpackLongScales(const std::byte* const* rows, int64_t block,
                                               int64_t to, UnpackedTile& tile) {
@@ -574,17 +571,17 @@ FOLIO_VNNI FOLIO_INLINE void UnpackBlock(const std::byte* const* rows, int64_t b
   }
 }
 
-// Memory that will be read soon, asked for while something is computed.
+// Memory to prefetch during a computation.
 struct Ahead {
   const std::byte* at;
-  int64_t lines;  // each time
+  int64_t lines;  // per call
 
   FOLIO_INLINE void Ask() {
     for (int64_t i = 0; i < lines; ++i, at += 64) __builtin_prefetch(at, 0, 2);
   }
 };
 
-// The sums of sixteen results for one row of x: of fours in every second block, and then, of types
+// The sums of sixteen results for one row of x: by fours in every second block, and then, for types
 // with minima, of these in every fourth.
 template <Dtype dtype>
 constexpr int64_t kSums = 2 * kFours + (kMinima<dtype> ? kGroup : 0);
@@ -663,10 +660,10 @@ FOLIO_VNNI void VnniTiles(const BlockedRows& x, int64_t begin, int64_t end, cons
   Ahead ahead{weight + kTileWeight * row_bytes, begin > 0 ? 0 : lines / times + 1};
   const std::byte* starts[kTileWeight];
   for (int64_t r = 0; r < kTileWeight; ++r) {
-    starts[r] = weight + std::min(r, rows - 1) * row_bytes;  // the last one again
+    starts[r] = weight + std::min(r, rows - 1) * row_bytes;  // repeats the last row
   }
   const auto there = static_cast<__mmask16>((1u << rows) - 1);
-  // Beyond the first ones only where a row takes several tiles.
+  // Beyond the first ones only if a row takes several tiles.
   __m512 all_sums[kSomeRows * kSums<dtype>];
   for (int64_t b = 0; b < x.blocks; b += kTileBlocks) {
     const int64_t blocks = std::min(kTileBlocks, x.blocks - b);
@@ -701,7 +698,7 @@ void VnniRows(const BlockedRows& x, const std::byte* weight, int64_t rows, float
 // ---- Blocks, by AVX2
 // --------------------------------------------------------------------------------------
 
-// Block i of a group, and what it and 32 numbers of x make: eight sums of four products.
+// Block i of a group, and its products with 32 numbers of x: eight sums of four products.
 template <Dtype dtype>
 FOLIO_AVX2 FOLIO_INLINE __m256i OneBlock(Group group, int64_t i) {
   const __m256i four_bits = _mm256_set1_epi8(15);
@@ -731,7 +728,7 @@ FOLIO_AVX2 FOLIO_INLINE __m256i OneBlock(Group group, int64_t i) {
 template <Dtype dtype>
 FOLIO_AVX2 FOLIO_INLINE __m256i BytesDot(__m256i w, const int8_t* bytes) {
   const __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes));
-  // Two products add up to 2 * 128 * 64 at most, which 16 bits hold.
+  // The sum of two products is at most 2 * 128 * 64, which fits 16 bits.
   const __m256i pairs = dtype == Dtype::kQ8_0
                             ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
                             : _mm256_maddubs_epi16(w, x);
@@ -746,7 +743,7 @@ FOLIO_AVX2 FOLIO_INLINE __m256i Dots(__m256i w, const BlockedRows& x, int64_t bl
   return _mm256_add_epi32(_mm256_load_si256(corrections), dots);
 }
 
-// The sums of one result: of fours in every second block, and of minima.
+// The sums of one result: by fours in every second block, and of minima.
 struct Avx2Sums {
   __m256 fours[2];
   __m128 minima;

@@ -1,4 +1,4 @@
-// Products with weights that are stored in another dtype, and of a few rows.
+// Products with weights stored in another dtype, and products of a few rows.
 
 #include <gtest/gtest.h>
 
@@ -141,7 +141,7 @@ TEST_P(StoredWeights, AgreeWithTheReferenceOnEverySimdTarget) {
   }
 }
 
-// A sequence must come out the same whoever shares its batch.
+// The result of a sequence must not depend on the rest of its batch.
 TEST_P(StoredWeights, ARowComesOutTheSameBesideAnyOthers) {
   const auto backend = MakeBackend("cpu");
   for (const Sizes sizes : AllSizes()) {
@@ -206,7 +206,7 @@ class BlockedWeights : public testing::Test {
   KeptSimdTarget kept_;
 };
 
-// Sums of integers are exact, and what is rounded is so in one order.
+// Sums of integers are exact, and rounding has one order.
 TEST_F(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
   const auto backend = MakeBackend("cpu");
   for (const Dtype dtype :
@@ -229,7 +229,7 @@ TEST_F(BlockedWeights, GiveTheSameBitsOnEverySimdTarget) {
   }
 }
 
-// -128, which no encoder of folio's writes but other programs' files may hold.
+// -128, which folio's encoders never write but files of other programs may contain.
 TEST_F(BlockedWeights, TakeEveryByte) {
   constexpr int64_t kBlocks = 8, kI = 32 * kBlocks;
   std::vector<std::byte> weight(DtypeBytes(Dtype::kQ8_0, kI));
@@ -249,7 +249,7 @@ TEST_F(BlockedWeights, TakeEveryByte) {
   }
 }
 
-// What cannot be rounded is NaN, and nothing else is.
+// Rows that cannot be rounded become NaN, and no others.
 TEST_F(BlockedWeights, MeetRowsRoundedTogether) {
   constexpr int64_t kI = 32 * 200;
   std::vector<float> x = SomeNumbers(kI, 6), identity(32 * 32);

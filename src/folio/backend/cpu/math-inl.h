@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x within [low, high], NaN where x is NaN: comparisons are false then, where Min and Max would do
-// as each machine does.
+// x within [low, high], NaN if x is NaN: comparisons are false then, whereas Min and Max differ
+// between machines.
 template <class D>
 HWY_INLINE hn::Vec<D> Clamp(D d, hn::Vec<D> x, float low, float high) {
   const auto lowest = hn::Set(d, low), highest = hn::Set(d, high);
@@ -26,8 +26,8 @@ HWY_INLINE hn::Vec<D> Clamp(D d, hn::Vec<D> x, float low, float high) {
   return hn::IfThenElse(hn::Gt(x, highest), highest, x);
 }
 
-// 1 / x within 2 units in the last place, for normal x up to 2^126. Where a division takes as long
-// as ten products it is an approximation and a step of Newton's method.
+// 1 / x within 2 units in the last place, for normal x up to 2^126. If a division takes as long as
+// ten products it is an approximation and one Newton step.
 template <class D>
 HWY_INLINE hn::Vec<D> Reciprocal(D d, hn::Vec<D> x) {
   const auto one = hn::Set(d, 1.0f);
@@ -50,7 +50,7 @@ HWY_INLINE hn::Vec<D> ExpInRange(D d, hn::Vec<D> x) {
   const auto magic = hn::Set(d, 12582912.0f);
   const auto biased = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
   const auto n = hn::Sub(biased, magic);
-  // ln 2 in two parts; the first has few enough bits that n times it is exact.
+  // ln 2 in two parts; the first has so few bits that n times it is exact.
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   auto q = hn::Set(d, 0.0013813881f);
@@ -59,13 +59,13 @@ HWY_INLINE hn::Vec<D> ExpInRange(D d, hn::Vec<D> x) {
   q = hn::MulAdd(q, r, hn::Set(d, 0.16666518f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.49999994f));
   const auto p = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
-  // The shift leaves n alone in the exponent's place.
+  // The shift leaves only n in the exponent's place.
   const auto power = hn::ShiftLeft<23>(hn::BitCast(di, biased));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), power));
 }
 
-// exp(x) within 2 units in the last place. 0 where the result would be subnormal, that is below
-// 1.18e-38; infinity where float32 overflows; NaN for NaN.
+// exp(x) within 2 units in the last place. 0 if the result would be subnormal, that is below
+// 1.18e-38; infinity if float32 overflows; NaN for NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
   const auto y = ExpInRange(d, x);
@@ -86,7 +86,7 @@ HWY_INLINE void Normal(D d, hn::Vec<D> x, hn::Vec<D>& cdf, hn::Vec<D>& pdf) {
   const auto a = hn::Min(hn::Set(d, 15.0f), hn::Abs(x));
   const auto half = hn::Mul(a, hn::Set(d, 0.5f));
   const auto square = hn::Mul(a, half);
-  const auto rest = hn::MulSub(a, half, square);  // what rounding took from the square
+  const auto rest = hn::MulSub(a, half, square);  // the rounding error of the square
   const auto e = Exp(d, hn::Neg(square));
   const auto density = hn::NegMulAdd(e, rest, e);
   const auto one = hn::Set(d, 1.0f);
@@ -119,13 +119,13 @@ HWY_INLINE V GeluNewExp(D d, V c) {
   return ExpInRange(d, hn::Neg(hn::Mul(c, slope)));
 }
 
-// logistic(g(c)) of e = GeluNewExp(c).
+// logistic(g(c)) from e = GeluNewExp(c).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V GeluNewLogistic(D d, V e) {
   return Reciprocal(d, hn::Add(hn::Set(d, 1.0f), e));
 }
 
-// Below -10 the result is smaller than 2e-37 and taken for 0; above 10 it is x to the last bit.
+// Below -10 the result is smaller than 2e-37 and set to 0; above 10 it is x to the last bit.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V GeluNew(D d, V x) {
   const auto e = GeluNewExp(d, Clamp(d, x, -10.0f, 10.0f));
@@ -145,7 +145,7 @@ HWY_INLINE V GeluNewSlope(D d, V x) {
 }
 
 // x logistic(kSlope x): SiLU for 1, quick GELU for 1.702. Below -87 / kSlope the result is smaller
-// than 2e-36 and taken for 0.
+// than 2e-36 and set to 0.
 inline constexpr float kQuickGeluSlope = 1.702f;
 
 template <class D, class V = hn::Vec<D>>
@@ -160,8 +160,8 @@ HWY_INLINE V Swish(D d, V x, float slope) {
   return hn::IfThenZeroElse(hn::Lt(u, hn::Set(d, -87.0f)), hn::Mul(x, s));
 }
 
-// With u = slope x and s = logistic(u) the derivative is s + u s (1 - s). The exponential is that
-// of Swish, so that a compiler makes one of the two where a gate needs both.
+// With u = slope x and s = logistic(u) the derivative is s + u s (1 - s). The exponential is the
+// one in Swish, so that a compiler merges both if a gate needs both.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V SwishSlope(D d, V x, float slope) {
   const auto u = hn::Mul(x, hn::Set(d, slope));
@@ -238,7 +238,7 @@ struct ActivationGradient {
   }
 };
 
-// f(Of<kind>()), for Of one of the two above.
+// Calls f(Of<kind>()), where Of is one of the two above.
 template <template <Activation> class Of, class F>
 HWY_INLINE void WithActivation(Activation kind, const F& f) {
   switch (kind) {

@@ -58,12 +58,12 @@ void DropoutArray(const Dropout& dropout, int64_t row, int64_t width, int64_t co
   DropoutFactors(dropout, row, width, column, out);
 }
 
-// Fused says whether MulAdd rounds once.
+// Returns true if MulAdd rounds once.
 bool Fused() {
   return HWY_NATIVE_FMA != 0;
 }
 
-// The sum of x[i] + 1, so that lanes beyond n would show.
+// The sum of x[i] + 1, so that lanes beyond n would be noticed.
 float SumArray(const float* x, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };

@@ -6,8 +6,8 @@
 namespace folio::cpu {
 namespace {
 
-// Cost of a cut in multiply-adds. A tile pays for packing its operands and writing its result, and
-// for the call itself; tiles run in rounds of one for each thread.
+// Cost of a cut in multiply-adds. A tile costs packing its operands, writing its result, and the
+// call itself; tiles run in rounds of one per thread.
 double CutCost(const MatMulCut& cut, int64_t K) {
   constexpr double kPerElement = 12, kPerCall = 1e5;
   const double m = static_cast<double>(cut.rows), n = static_cast<double>(cut.columns);

@@ -36,8 +36,8 @@ TEST(MatMul, TilesCoverTheProductOnce) {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// (rows, columns) numbers whose last one is the last of its page; the next page cannot be touched.
-// Rows are `gap` NaNs apart.
+// (rows, columns) numbers, the last at the very end of a page; the next page is inaccessible. Rows
+// are `gap` NaNs apart.
 class ProductOperand {
  public:
   ProductOperand(int64_t rows, int64_t columns, int64_t gap, uint64_t stream)
@@ -175,7 +175,8 @@ TEST_P(FloatProducts, EveryHeightOfABlock) {
   }
 }
 
-// More rows than are read in place, more depth than is multiplied at a time, and both ends odd.
+// More rows than are read in place, more depth than is multiplied at a time, and both with odd
+// remainders.
 TEST_P(FloatProducts, LongSumsAndManyRows) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
@@ -246,7 +247,7 @@ TEST_P(FloatProducts, PackedRowsGiveTheSameBits) {
   }
 }
 
-// Sums have one order, and a fused multiply-add rounds alike everywhere.
+// Sums have one order, and a fused multiply-add rounds the same everywhere.
 TEST(FloatProduct, IsTheSameOnAllTargetsWithFusedMultiplyAdds) {
   const KeptSimdTarget kept;
   const Case x{31, 70, 400, false, true, 1, 0};
@@ -261,7 +262,7 @@ TEST(FloatProduct, IsTheSameOnAllTargetsWithFusedMultiplyAdds) {
   }
 }
 
-// However many threads share the tiles, and however they are cut for them.
+// The result does not depend on the number of threads or the division into tiles.
 TEST(MatMul, DoesNotDependOnThreads) {
   const int threads = Threads();
   const Case x{267, 1100, 390, false, false, 1, 0};

@@ -25,7 +25,7 @@ void MixRange(const float* x, const float* y, float a, float b, int64_t n, float
       y);
 }
 
-// Elements [begin, end). The sums of d_out x and of d_out y are added to `sums`.
+// Elements [begin, end). Adds the sums of d_out x and of d_out y to `sums`.
 void MixGradientRange(const MixBackward& op, float a, float b, int64_t begin, int64_t end,
                       double* sums) {
   const hn::ScalableTag<float> d;
@@ -139,7 +139,7 @@ void GatedAddGradientFor(const GatedAddBackward& op, float scale, float factor, 
       : GatedAddGradientOf<X, Out, float>(op, scale, factor, begin, end, sums);
 }
 
-// `sums` are those of d_factor and of d_weight, with room for G numbers behind them.
+// `sums` are those of d_factor and of d_weight, followed by room for G numbers.
 void GatedAddGradientRows(const GatedAddBackward& op, float scale, float factor, int64_t begin,
                           int64_t end, double* sums) {
   const bool half_x = op.x.dtype() == Dtype::kBF16, half_out = op.d_out.dtype == Dtype::kBF16;
@@ -169,8 +169,8 @@ float FactorOf(const Tensor& factor) {
   return factor ? *factor.data<float>() : 1.0f;
 }
 
-// Each chunk of `grain` things of n sums `count` gradients of its own, in `room` doubles, and what
-// they have is added to `to` in order: add(i, sum of the i-th).
+// Each chunk of `grain` items sums `count` gradients of its own, in `room` doubles, which are added
+// to `to` in order: add(i, sum of the i-th).
 template <class Run, class Add>
 void SumInChunks(int64_t n, int64_t grain, int64_t count, int64_t room, Scratch& scratch,
                  const Run& run, const Add& add) {

@@ -65,8 +65,8 @@ void LayerNormRows(const LayerNormForward& op, int64_t begin, int64_t end) {
   }
 }
 
-// LayerNormRowSums adds, for one row with n = (x - mean) * rstd and g = d_out * weight, d_out * n
-// to d_weight and d_out to d_bias, and gives the sums of g and of g * n.
+// For one row with n = (x - mean) * rstd and g = d_out * weight, adds d_out * n to d_weight and
+// d_out to d_bias, and returns the sums of g and of g * n.
 template <class T>
 void LayerNormRowSums(const float* x, const T* d_out, const float* weight, float mean, float rstd,
                       int64_t C, float* d_weight, float* d_bias, float* sum_g, float* sum_gn) {
@@ -90,7 +90,8 @@ void LayerNormRowSums(const float* x, const T* d_out, const float* weight, float
   }
   if (i + lanes <= C) full(i, g0, gn0), i += lanes;
   if (const int64_t rest = C - i; rest > 0) {
-    const auto dy = LoadPart(d, d_out + i, rest);  // 0 beyond the row, and so is all made from it
+    const auto dy = LoadPart(d, d_out + i, rest);  // 0 beyond the row, and so is everything
+                                                   // computed from it
     const auto n = hn::Mul(hn::Sub(LoadPart(d, x + i, rest), center), factor);
     const auto g = hn::Mul(dy, LoadPart(d, weight + i, rest));
     g1 = hn::Add(g1, g);
@@ -102,7 +103,7 @@ void LayerNormRowSums(const float* x, const T* d_out, const float* weight, float
   *sum_gn = SumLanes(d, hn::Add(gn0, gn1));
 }
 
-// LayerNormGradientRows for a d_out of T.
+// LayerNormGradientRows for a d_out of type T.
 template <class T>
 void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
                          float* d_bias) {
@@ -123,7 +124,7 @@ void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end
     const auto mean_gn = hn::Set(d, sum_gn / static_cast<float>(C));
     const auto gradient = [&](auto v, auto dy, auto w) HWY_ATTR {
       const auto n = hn::Mul(hn::Sub(v, center), factor);
-      // dy w is rounded as in the sums, so that one element alone has gradient 0.
+      // dy w is rounded as in the sums, so that a single element has gradient 0.
       const auto g = hn::Sub(hn::Mul(dy, w), mean_g);
       return hn::Mul(hn::NegMulAdd(n, mean_gn, g), factor);
     };
@@ -139,7 +140,7 @@ void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end
   }
 }
 
-// d_x of rows [begin, end), and their sums for d_weight and d_bias, (C) each, overwritten.
+// d_x for rows [begin, end), and their sums for d_weight and d_bias, (C) each, overwritten.
 void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
                            float* d_bias) {
   if (op.d_out.dtype() == Dtype::kBF16) {
@@ -154,7 +155,7 @@ double MeanSquare(const T* x, int64_t C) {
   return static_cast<double>(Dot(hn::ScalableTag<float>(), x, x, C)) * (1 / static_cast<double>(C));
 }
 
-// One row of an RMSNorm with that mean of squares, times `factors`; it gives rstd. `out` may be x.
+// RMSNorm of one row with that mean of squares, times `factors`; returns rstd. `out` may be x.
 template <class In, class Out>
 float RmsRow(const In* x, double mean, const float* factors, double eps, int64_t C, Out* out) {
   const hn::ScalableTag<float> d;
@@ -178,7 +179,7 @@ float RmsRowProducts(const X* x, const DOut* d_out, const float* factors, float 
   return SumLanes(d, sum);
 }
 
-// The gradient of one row, where `mean` is that of the products: d_x, which may be d_out, and
+// The gradient of one row, where `mean` is the mean of the products: d_x, which may be d_out, and
 // d_weight += d_out * x * rstd, unless that is null.
 template <class X, class DOut, class DX>
 void RmsRowGradient(const X* x, const DOut* d_out, const float* factors, float rstd, float mean,
@@ -234,7 +235,7 @@ void RmsNormGradientOf(const RmsNormBackward& op, const float* factors, int64_t 
   }
 }
 
-// d_x of rows [begin, end), and their sum for d_weight (C), which is added to unless it is null.
+// d_x for rows [begin, end), and their sum for d_weight (C), which is added to unless it is null.
 void RmsNormGradientRows(const RmsNormBackward& op, const float* factors, int64_t begin,
                          int64_t end, float* d_weight) {
   op.d_out.dtype() == Dtype::kBF16 ? RmsNormGradientOf<BF16>(op, factors, begin, end, d_weight)
@@ -299,7 +300,7 @@ void HeadNormSumsRows(const HeadNormSums& op, const float* factors, int64_t begi
                              : HeadNormSumsOf<float>(op, factors, begin, end);
 }
 
-// As RmsNormGradientRows, with d_weight (group).
+// Like RmsNormGradientRows, with d_weight (group).
 void HeadNormGradientRows(const HeadNormBackward& op, const float* factors, int64_t begin,
                           int64_t end, float* d_weight) {
   op.d_x.dtype == Dtype::kBF16 ? HeadNormGradientOf<BF16>(op, factors, begin, end, d_weight)
@@ -314,8 +315,8 @@ void RmsNormFactors(const float* weight, float offset, float scale, int64_t C, f
       d, C, factors, [&](auto w) HWY_ATTR { return hn::Mul(hn::Add(w, added), factor); }, weight);
 }
 
-// sums[i] += (parts[0][i] + parts[1][i] + ...) * scale for i in [0, n), one part after the other;
-// they lie `stride` apart.
+// sums[i] += (parts[0][i] + parts[1][i] + ...) * scale for i in [0, n), in this order; parts are
+// `stride` apart.
 void NormAddParts(const float* parts, int64_t count, int64_t stride, int64_t n, float scale,
                   float* sums) {
   const hn::ScalableTag<float> d;
@@ -340,8 +341,7 @@ HWY_EXPORT(NormAddParts);
 namespace {
 
 // Each chunk of rows sums its own part of the gradients of parameters; the parts are added in
-// order. At most kChunks of them bound the memory for the parts, at least 16 rows the time for
-// adding them.
+// order. kChunks limits the memory of the parts, and at least 16 rows the time for adding them.
 struct NormChunks {
   NormChunks(int64_t N, int64_t C)
       : rows(std::max({TaskRows(C), CeilDiv(N, kChunks), int64_t{16}})), count(CeilDiv(N, rows)) {}
@@ -350,7 +350,7 @@ struct NormChunks {
   int64_t rows, count;
 };
 
-// sums += the parts, which lie `stride` apart, times `scale`.
+// sums += the parts, which are `stride` apart, times `scale`.
 void AddNormParts(const float* parts, const NormChunks& chunks, int64_t stride, double scale,
                   const Tensor& sums) {
   if (!sums) return;
@@ -391,8 +391,8 @@ HWY_EXPORT(RmsNormFactors);
 
 namespace {
 
-// NormFactors gives what normalised rows of C are multiplied with: the weight itself, or made of it
-// in `memory`, which has room for C.
+// The factors of normalised rows of C: the weight itself, or computed from it in `memory`, which
+// has room for C.
 const float* NormFactors(const Tensor& weight, double offset, double scale, int64_t C,
                          float* memory) {
   if (!weight) {
@@ -405,8 +405,8 @@ const float* NormFactors(const Tensor& weight, double offset, double scale, int6
   return memory;
 }
 
-// RunNormGradient runs rows(factors, begin, end, d_weight) over N rows of `width` numbers, and adds
-// their parts of d_weight, of C numbers each, to it.
+// Runs rows(factors, begin, end, d_weight) over N rows of `width` numbers, and adds their parts of
+// d_weight, C numbers each, to it.
 template <class Op, class F>
 void RunNormGradient(const Op& op, int64_t N, int64_t width, int64_t C, double scale,
                      Scratch& scratch, const F& rows) {

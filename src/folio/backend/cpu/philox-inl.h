@@ -28,7 +28,7 @@ HWY_INLINE void Philox64(uint64_t seed, uint64_t stream, uint64_t group, uint32_
 
 #else
 
-// One Philox4x32-10 block in each 64-bit lane. Only the low halves of the lanes count: a 32-bit
+// One Philox4x32-10 block in each 64-bit lane. Only the low halves of the lanes matter: a 32-bit
 // multiplication ignores the high ones, so they may hold anything and nothing is masked.
 template <class D64, class V = hn::Vec<D64> >
 HWY_INLINE void PhiloxRounds(D64 d64, uint64_t seed, V& c0, V& c1, V& c2, V& c3) {
@@ -83,7 +83,7 @@ HWY_INLINE void DropoutFactors(const Dropout& dropout, int64_t row, int64_t widt
                                float* factors) {
   HWY_ALIGN uint32_t bits[128];
   const uint64_t index = static_cast<uint64_t>(dropout.Index(row, column, width));
-  const size_t first = index % 64;  // not 0 in a part of a wider array alone
+  const size_t first = index % 64;  // only in a part of a wider array not 0
   Philox64(dropout.seed, dropout.stream, index / 64, bits);
   if (first > 0) Philox64(dropout.seed, dropout.stream, index / 64 + 1, bits + 64);
   const hn::CappedTag<uint32_t, 16> du;

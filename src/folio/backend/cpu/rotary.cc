@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 
-// Turns the pairs (a[i], b[i]) for i in [0, n); sines are multiplied with `sign`.
+// Rotates the pairs (a[i], b[i]) for i in [0, n); sines are multiplied by `sign`.
 template <class T>
 HWY_INLINE void TurnPairs(const float* cosines, const float* sines, float sign, int64_t n, T* a,
                           T* b) {

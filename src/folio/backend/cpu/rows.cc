@@ -25,8 +25,7 @@ void EmbeddingSum(const float* a, const float* b, int64_t n, float* to) {
       d, n, to, [](auto x, auto y) HWY_ATTR { return hn::Add(x, y); }, a, b);
 }
 
-// Adds columns [begin, end) of the rows of d_out, in order, to those of the rows of the tables that
-// they came from.
+// Adds columns [begin, end) of the rows of d_out, in order, to the rows that they came from.
 void EmbeddingScatter(const EmbeddingBackward& op, int64_t begin, int64_t end) {
   const hn::ScalableTag<float> d;
   const auto add = [](auto x, auto y) HWY_ATTR { return hn::Add(x, y); };
@@ -71,8 +70,7 @@ HWY_INLINE void CrossEntropyGradient(const float* logits, int64_t n, int32_t tar
   const auto softmax = [&](auto v) HWY_ATTR { return hn::Mul(Exp(d, hn::Sub(v, shift)), factor); };
   const auto gradient = [&](auto v) HWY_ATTR { return slope(v, softmax(v)); };
   if (target == kElsewhere) return Map(d, n, d_logits, gradient, logits);
-  // `of_target` is made before the target's logit may be overwritten, and in float32: it is rounded
-  // once.
+  // Computed before the target's logit may be overwritten, and in float32: it is rounded once.
   const auto logit = hn::Set(d, logits[target]);
   const float of_target = hn::GetLane(slope(logit, hn::Sub(softmax(logit), factor)));
   Map(d, n, d_logits, gradient, logits);
@@ -137,7 +135,7 @@ void CheckPositions(const Tensor& positions, int64_t P) {
   }
 }
 
-// CheckRows checks tokens and positions before anything is read by them.
+// Checks tokens and positions before they are used as indices.
 template <class Op>
 void CheckRows(const Op& op, const Tensor& wte, const Tensor& wpe) {
   CheckTokens(op.ids, wte.dim(0));
@@ -169,7 +167,7 @@ void Run(const EmbeddingForward& op, Scratch&) {
   });
 }
 
-// Tokens repeat, so threads share columns out rather than rows.
+// Tokens repeat, so threads divide columns instead of rows.
 void Run(const EmbeddingBackward& op, Scratch&) {
   CheckRows(op, op.d_wte, op.d_wpe);
   constexpr int64_t kColumns = 64;

@@ -21,8 +21,8 @@ namespace folio::cpu::HWY_NAMESPACE {
 
 constexpr size_t kBlockNumbers = 32;
 
-// Writes the integers of a block, and returns the power of two that they are multiples of. NaN, and
-// zeros, if a number is not finite.
+// Writes the integers of a block, and returns the power of two that they are multiples of. Returns
+// NaN, and writes zeros, if a number is not finite.
 float RoundBlock(const float* x, int8_t* high, int8_t* low) {
   constexpr size_t kCount = kBlockNumbers;
   const hn::CappedTag<float, kCount> d;
@@ -32,7 +32,7 @@ float RoundBlock(const float* x, int8_t* high, int8_t* low) {
   for (size_t i = 0; i < kCount; i += hn::Lanes(d)) {
     bits = hn::Max(bits, hn::BitCast(di, hn::Abs(LoadU(d, x + i))));
   }
-  // Exponents as they are stored: those of the largest number, and of the power of two.
+  // Stored exponents: of the largest number, and of the power of two.
   const int largest = hn::GetLane(hn::MaxOfLanes(di, bits)) >> 23,
             power = std::max(largest - 12, 1);
   if (largest == 255) {
@@ -72,7 +72,7 @@ void ScaleBytes(const int8_t* numbers, int64_t stride, const float* scales, int6
   }
 }
 
-// The same of integers of four bits: the lower halves of 16 bytes, and then the upper ones.
+// The same for integers of four bits: the lower halves of 16 bytes, then the upper ones.
 void ScaleNibbles(const uint8_t* pairs, int64_t stride, const float* scales, int64_t blocks,
                   float* out) {
   constexpr size_t kHalf = kBlockNumbers / 2;
@@ -133,9 +133,9 @@ HWY_EXPORT(RoundedFloats);
 
 namespace {
 
-constexpr int64_t kNumbers = 32, kSomeBlocks = 64;  // of a block; that are treated together
+constexpr int64_t kNumbers = 32, kSomeBlocks = 64;  // in a block; blocks processed together
 
-// Calls f(first block, how many) for some blocks at a time.
+// Calls f(first block, count) for some blocks at a time.
 template <class F>
 void ForSomeBlocks(int64_t count, F&& f) {
   FOLIO_CHECK(count % kNumbers == 0, "part of a block");

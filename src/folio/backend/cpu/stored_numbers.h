@@ -8,25 +8,20 @@
 
 namespace folio::cpu {
 
-// Decoding and rounding, many numbers at a time, on the calling thread. What comes out is what
-// tensor/dtype.h and operands.h make of them, bit for bit, but for which NaN stands for NaN.
+// Decoding and rounding, many numbers at a time, on the calling thread. The results equal those of
+// tensor/dtype.h and operands.h bit for bit, except that a NaN may be another NaN.
 
-// A binary16 number as it lies in a weight.
-struct F16 {
-  uint16_t bits = 0;
-};
-
-// DecodeStored does as DecodeFloats. REQUIRES: F16, BF16 or blocks, whole ones.
+// Does the same as DecodeFloats. REQUIRES: F16, BF16 or blocks, whole ones.
 void DecodeStored(Dtype from, const std::byte* data, int64_t count, float* out);
 
-// RoundInto does as RoundNumbers, out of place. REQUIRES: rounding is not kNone; whole blocks.
+// RoundNumbers out of place. REQUIRES: rounding is not kNone; whole blocks.
 void RoundInto(Rounding rounding, const float* x, int64_t count, float* out);
 
-// RoundToHalves rounds each number as ToBF16 does.
+// Rounds each number like ToBF16.
 void RoundToHalves(const float* x, int64_t count, BF16* out);
 
-// RoundToBlocks rounds as kBlockFloat does: it gives a power of two for each block, and 32 integers
-// 128 high + low, each from -64 to 64; zeros, and NaN, where a number is not finite.
+// Rounds like kBlockFloat: a power of two for each block, and 32 integers 128 high + low, each from
+// -64 to 64; zeros, and NaN, if a number is not finite.
 void RoundToBlocks(const float* x, int64_t blocks, int8_t* high, int8_t* low, float* scales);
 
 }  // namespace folio::cpu

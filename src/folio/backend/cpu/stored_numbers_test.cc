@@ -19,10 +19,10 @@ namespace {
 
 constexpr int64_t kBlock = 32;
 
-// More blocks than are treated at a time.
+// More blocks than are processed at a time.
 constexpr int64_t kBlocks = 150;
 
-// Numbers of every size, ties among them, and blocks with what cannot be quantised.
+// Numbers of every size, ties among them, and blocks that cannot be quantised.
 std::vector<float> AwkwardNumbers(int64_t count) {
   const CounterRng rng(7, 0);
   std::vector<float> numbers(static_cast<size_t>(count));
@@ -63,7 +63,7 @@ TEST_P(StoredNumbers, OfEveryPatternAreDecoded) {
   const CounterRng rng(3, 0);
   for (const Dtype dtype : {Dtype::kF16, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
     for (const int64_t blocks : {int64_t{1}, kBlocks}) {
-      // The numbers lie as rows of a file may: on any even address.
+      // Like rows of a file, the numbers begin at any even address.
       std::vector<std::byte> bytes(2 + DtypeBytes(dtype, blocks * kBlock));
       for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(rng.Bits(i));
       const auto count = static_cast<size_t>(blocks * kBlock);
@@ -124,7 +124,7 @@ TEST_P(StoredNumbers, BecomeHalvesAsToBF16DoesIt) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(found[i], ToBF16(x[i])) << i;
 }
 
-// A unit is 2^-13 of the power of two above the largest number, unless float32 has no room for it.
+// A unit is 2^-13 of the power of two above the largest number, unless that underflows in float32.
 TEST_P(StoredNumbers, BecomeIntegersOfTwoBytes) {
   const std::vector<float> x = AwkwardNumbers(kBlocks * kBlock);
   std::vector<int8_t> high(x.size()), low(x.size());

@@ -7,7 +7,7 @@
 
 namespace folio::cpu {
 
-// Memory that ends where the process may read no further.
+// Memory followed by an inaccessible page.
 class GuardedMemory {
  public:
   explicit GuardedMemory(size_t bytes) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {

@@ -12,19 +12,19 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "folio/backend/cpu/stored_numbers.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace folio::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// bfloat16 arrays are vectors of float32 here: loads widen, stores round as ToBF16 does. Those of
-// binary16 are only loaded.
+// bfloat16 arrays are vectors of float32 here: loads widen, stores round like ToBF16. binary16
+// arrays are only loaded.
 
 static_assert(sizeof(BF16) == sizeof(uint16_t) && sizeof(F16) == sizeof(uint16_t));
 
-// Bf16Tag<D> has as many 16-bit numbers as D has floats.
+// As many 16-bit numbers as D has floats.
 template <class D>
 using Bf16Tag = hn::Rebind<uint16_t, D>;
 
@@ -34,8 +34,8 @@ HWY_INLINE hn::Vec<D> Widen(D d, hn::Vec<Bf16Tag<D>> bits) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
 }
 
-// Rounded bits of v, of which the upper half of each lane is the bfloat16 number. In integers:
-// Highway's DemoteTo truncates, and the instructions for it take subnormals for zero.
+// Rounded bits of v; the upper half of each lane is the bfloat16 number. In integer arithmetic:
+// Highway's DemoteTo truncates, and the instructions for it treat subnormals as zero.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundedBits(D, hn::Vec<D> v) {
   const hn::RebindToUnsigned<D> du;
@@ -56,8 +56,8 @@ HWY_INLINE hn::Vec<D> WidenF16(D d, hn::Vec<Bf16Tag<D>> bits) {
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
   return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
 #else
-  // In place of an instruction for it: exponent and mantissa, moved, are those of 2^-112 of the
-  // number; infinities and NaN get the exponent that they have in float32.
+  // Replaces an instruction for it: exponent and mantissa, shifted, are those of 2^-112 times the
+  // number; infinities and NaN get their float32 exponent.
   const hn::RebindToUnsigned<D> du;
   const auto wide = hn::PromoteTo(du, bits);
   const auto size = hn::And(wide, hn::Set(du, 0x7FFF));
@@ -70,7 +70,7 @@ HWY_INLINE hn::Vec<D> WidenF16(D d, hn::Vec<Bf16Tag<D>> bits) {
 #endif
 }
 
-// Called without hn::, these and Highway's of the same names take F16, BF16 and float alike.
+// Called without hn::, these and Highway's functions of the same names take all three types.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadU(D d, const BF16* p) {
   return Widen(d, hn::LoadU(Bf16Tag<D>(), reinterpret_cast<const uint16_t*>(p)));
@@ -85,14 +85,14 @@ HWY_INLINE void StoreU(hn::Vec<D> v, D d, BF16* p) {
   hn::StoreU(Round(d, v), Bf16Tag<D>(), reinterpret_cast<uint16_t*>(p));
 }
 
-// MaskedIsSafe says whether masked loads and stores leave the masked-out memory alone.
+// True if masked loads and stores do not touch masked-out memory.
 template <class T>
 constexpr bool MaskedIsSafe() {
   return !HWY_MEM_OPS_MIGHT_FAULT || (HWY_TARGET == HWY_AVX2 && sizeof(T) == 4);
 }
 
-// The first n elements at p, zeros in the other lanes; touches no memory beyond them.
-// REQUIRES: n < Lanes(d).
+// The first n elements at p, zeros in the other lanes; touches no memory beyond them. REQUIRES: n <
+// Lanes(d).
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const hn::TFromD<D>* p, int64_t n) {
   if constexpr (MaskedIsSafe<T>()) {
@@ -128,7 +128,7 @@ HWY_INLINE void StorePart(hn::Vec<D> v, D d, BF16* p, int64_t n) {
   StorePart(Round(d, v), Bf16Tag<D>(), reinterpret_cast<uint16_t*>(p), n);
 }
 
-// In what follows an array is of float or of BF16; f takes and gives vectors of float32.
+// Below, an array is of float or of BF16; f takes and returns vectors of float32.
 
 // out[i] = f(in[i]...) for i in [0, n). `out` may be one of `in`.
 template <class D, class Out, class F, class... In>
@@ -139,8 +139,8 @@ HWY_INLINE void Map(D d, int64_t n, Out* out, const F& f, const In*... in) {
   if (i < n) StorePart(f(LoadPart(d, in + i, n - i)...), d, out + i, n - i);
 }
 
-// Four accumulators, each beginning as `start`, take acc = f(acc, in[i]...) over i in [0, n) in
-// turns and are joined by `join`. Lanes beyond n are not accumulated.
+// Four accumulators, each starting as `start`, take turns in acc = f(acc, in[i]...) over i in [0,
+// n) and are joined by `join`. Lanes beyond n are not accumulated.
 template <class D, class F, class J, class... In>
 HWY_INLINE hn::Vec<D> Fold(D d, int64_t n, hn::Vec<D> start, const F& f, const J& join,
                            const In*... in) {
@@ -170,7 +170,7 @@ HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
 template <class D>
 HWY_INLINE float MaxLane(D d, hn::Vec<D> v) {
 #if HWY_TARGET == HWY_EMU128
-  // Highway begins at the lowest finite number here, which is more than minus infinity.
+  // Highway starts with the lowest finite number here, which is more than minus infinity.
   HWY_ALIGN float lanes[hn::MaxLanes(d)];
   hn::Store(v, d, lanes);
   return *std::max_element(lanes, lanes + hn::Lanes(d));
@@ -196,13 +196,12 @@ HWY_INLINE float Dot(D d, const T* x, const U* y, int64_t n) {
 // ---- Transposed copies of matrices of 32-bit numbers, by blocks of whole vectors
 // -----------------
 
-// FOLIO_HAS_FIXED_BLOCKS says whether vectors consist of whole blocks of 128 bits, of a number
-// known to the compiler.
+// FOLIO_HAS_FIXED_BLOCKS is 1 if vectors are a compile-time number of whole 128-bit blocks.
 #undef FOLIO_HAS_FIXED_BLOCKS
 #define FOLIO_HAS_FIXED_BLOCKS (HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE)
 #if FOLIO_HAS_FIXED_BLOCKS
 
-// Four numbers of every fourth row from x on, one row's after the other's.
+// Four numbers of every fourth row from x on, row after row.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadFours(D d, const hn::TFromD<D>* x, int64_t stride) {
   constexpr size_t lanes = hn::MaxLanes(D());
@@ -240,7 +239,7 @@ HWY_INLINE void TransposeBlocks(D d, const hn::TFromD<D>* x, int64_t stride, int
   const auto block = [&](int64_t r, int64_t c) HWY_ATTR {
     TransposeFours(d, x + r * stride + c, stride, to + c * to_stride + r, to_stride);
   };
-  // Blocks follow the rows that are further apart, of which fewer may share the cache.
+  // Blocks proceed along the rows with the larger stride, of which fewer may share the cache.
   if (stride > to_stride) {
     for (int64_t r = 0; r < rows; r += kLanes) {
       for (int64_t c = 0; c < columns; c += 4) block(r, c);

@@ -57,7 +57,7 @@ Real ComplexStep(Numbers& x, F&& loss) {
   return gradient;
 }
 
-// `found` must equal before + gradient up to what rounding in double explains: 1e-12 of the largest
+// `found` must equal before + gradient except for rounding in double: 1e-12 of the largest
 // magnitude. `before` may be empty.
 void ExpectGradient(const Real& found, const Real& gradient, const Real& before,
                     const std::string& what) {
@@ -74,7 +74,7 @@ TEST(ReferenceGradients, Embedding) {
   constexpr int64_t kB = 2, kT = 3, kC = 5, kV = 7, kP = 6;
   const std::vector<int32_t> ids = {3, 6, 3, 0, 3, 1};  // one token three times
   const std::vector<int32_t> packed = {0, 1, 0, 5, 0, 5};
-  for (const int places : {0, 1, 2}) {  // none, in a row, of one's own
+  for (const int places : {0, 1, 2}) {  // none, consecutive, given
     const bool positions = places > 0;
     const int32_t* at = places == 2 ? packed.data() : nullptr;
     Numbers wte = ToComplex(RandomNumbers(kV * kC, 1)), wpe = ToComplex(RandomNumbers(kP * kC, 2));
@@ -127,7 +127,7 @@ TEST(ReferenceGradients, LayerNorm) {
   }
 }
 
-// None, a weight, and one that is stored as what is added to 1.
+// None, a weight, and one stored minus 1.
 struct NormKind {
   bool weight;
   double offset;
@@ -395,7 +395,7 @@ size_t Size(int64_t n) {
   return static_cast<size_t>(n);
 }
 
-// Rows further apart than C, as in a fused array; the gaps are not the operation's.
+// Rows further apart than C, as in a fused array; the gaps do not belong to the operation.
 constexpr int64_t kGap = 2;
 
 template <class Number>
@@ -442,7 +442,8 @@ void CheckAttention(const AttentionShape& a) {
 
 TEST(ReferenceGradients, Attention) {
   for (const auto& [T, S] : kLengths) {
-    // The first key of the second sequence is hidden: with T = S its first query sees nothing.
+    // The first key of the second sequence is masked: with T = S its first query attends to
+    // nothing.
     std::vector<uint8_t> mask(Size(2 * S), 1);
     mask[Size(S)] = 0;
     // `added` is one mask for both sequences, with a number for each pair but the first.
@@ -469,7 +470,7 @@ TEST(ReferenceGradients, Attention) {
         shape.one_mask = true;
         shape.cap = 0.9;
         CheckAttention(shape);
-        // A window of all but one key, of two, and of one that is hidden for some query.
+        // A window of all but one key, of two, and of one that is masked for some query.
         for (const int64_t window : {S - 1, int64_t{2}, int64_t{1}}) {
           if (!shape.causal || window < 1) continue;
           shape.window = window;

@@ -14,9 +14,9 @@
 
 namespace folio::reference {
 
-// Sums and statistics are carried in the wider type, so that the reference is the more exact side
-// of every comparison: double for float. double and complex numbers (whose imaginary part carries a
-// derivative in the gradient proofs) stay what they are.
+// Sums and statistics use the wider type, so that the reference is the more exact side of every
+// comparison: double for float. double and complex numbers (whose imaginary part carries a
+// derivative in the gradient proofs) keep their type.
 template <class Number>
 struct WideOf {
   using Type = Number;
@@ -55,7 +55,7 @@ Wide<Number> Dot(const Number* x, const Number* y, int64_t D) {
   return sum;
 }
 
-// Dropout multiplies element (row, column) of an array of `width` columns with DropoutFactor.
+// The factor of element (row, column) of an array of `width` columns.
 inline double DropoutFactor(const Dropout& dropout, int64_t row, int64_t column, int64_t width) {
   if (!dropout.active()) return 1;
   const int64_t index = dropout.Index(row, column, width);
@@ -69,7 +69,7 @@ struct AttentionShape : HeadSizes {
   bool causal = true;
   const uint8_t* key_mask = nullptr;  // (B,S) or null
   Dropout dropout = {};
-  // A (T,S) for each sequence, or one for all: where it is 0, and what is added to scores.
+  // A (T,S) for each sequence, or one for all: 0 hides a key; `added` is added to scores.
   const uint8_t* allowed = nullptr;
   std::vector<double> added = {};
   bool one_mask = false;
@@ -99,7 +99,7 @@ struct AttentionShape : HeadSizes {
   }
 };
 
-// The score of q . k before masks; `slope` gets its derivative by q . k.
+// The score for q . k before masks; `slope` receives its derivative with respect to q . k.
 template <class W>
 W CappedScore(const AttentionShape& a, W dot, W& slope) {
   using std::tanh;
@@ -131,7 +131,7 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
       const W score = CappedScore(a, dot, slope) + a.Added(b, t, s);
       weights[static_cast<size_t>(s)] = score;
       max = std::max(max, std::real(score));
-      any = any || std::real(score) != -kInfinity;  // NaN counts, and comes out again
+      any = any || std::real(score) != -kInfinity;  // NaN counts, and appears in the result
     }
     W total = 0;
     for (int64_t s = 0; s < a.S; ++s) {
@@ -156,11 +156,11 @@ void AttentionForward(const AttentionShape& a, Rows<const Number> q, Rows<const 
   }
 }
 
-// For the weights p = exp(score - lse), with f the dropout factors and g[s] = f[s] (d_out . v[s]):
+// For the weights p = exp(score - lse), with dropout factors f and g[s] = f[s] (d_out . v[s]):
 //   d_v[s] = sum over t of f[s] p[s] d_out,  d_score[s] = p[s] (g[s] - sum over s' of p[s'] g[s'])
-// where a capped score c has the slope 1 - (c / cap)^2 too.
-// d_q, d_k and d_v are overwritten. The forward's result is not needed: the sum over s' is made
-// anew, which loses less than reading it back from rounded numbers.
+// where a capped score c also has the slope 1 - (c / cap)^2. d_q, d_k and d_v are overwritten. The
+// forward's result is not needed: the sum over s' is recomputed, which is more exact than using
+// rounded numbers.
 template <class Number>
 void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const Number> k,
                        Rows<const Number> v, const Number* lse, Rows<const Number> d_out,
@@ -218,8 +218,8 @@ void AttentionBackward(const AttentionShape& a, Rows<const Number> q, Rows<const
 struct PageShape {
   int64_t G = 1, R = 1, D = 1;
 
-  // Place is the index in the pages of the keys (part 0) or values (part 1) of head g at a position
-  // of a sequence.
+  // The index in the pages of the keys (part 0) or values (part 1) of head g at a position of a
+  // sequence.
   int64_t Place(const int32_t* table, int64_t position, int64_t g, int64_t part) const {
     return (((table[position / R] * G + g) * 2 + part) * R + position % R) * D;
   }
@@ -240,7 +240,7 @@ void CacheWrite(const PageShape& shape, Rows<const Number> k, Rows<const Number>
   }
 }
 
-// k and v (1,S,G*D) of positions from `first` on, table (W).
+// k and v (1,S,G*D) for positions from `first` on, table (W).
 template <class Number>
 void CacheRead(const PageShape& shape, const Number* pages, const int32_t* table, int64_t first,
                int64_t S, Rows<Number> k, Rows<Number> v) {
@@ -252,8 +252,8 @@ void CacheRead(const PageShape& shape, const Number* pages, const int32_t* table
   }
 }
 
-// q and out (1,N,H*D), tables (N,W), positions (N): each row as a sequence of its own, of the sizes
-// of `a` otherwise.
+// q and out (1,N,H*D), tables (N,W), positions (N): each row as a sequence of its own, with the
+// other sizes of `a`.
 template <class Number>
 void CacheAttention(const PageShape& shape, AttentionShape a, Rows<const Number> q,
                     const Number* pages, int64_t N, const int32_t* tables, int64_t W,
@@ -275,7 +275,7 @@ void CacheAttention(const PageShape& shape, AttentionShape a, Rows<const Number>
   }
 }
 
-// Row n stands at positions[n] or, where `positions` is null, at its place among the T.
+// Row n is at positions[n] or, if `positions` is null, at its place among the T.
 inline int64_t PositionOf(const int32_t* positions, int64_t n, int64_t T) {
   return positions != nullptr ? positions[n] : n % T;
 }
@@ -365,7 +365,7 @@ void LayerNormBackward(const Number* x, const Number* weight, const Number* mean
   }
 }
 
-// What an RMSNorm multiplies a normalised row with; weight (C) or null.
+// The factor of an RMSNorm's normalised row; weight (C) or null.
 template <class Number>
 struct NormFactor {
   const Number* weight = nullptr;
@@ -376,8 +376,7 @@ struct NormFactor {
   }
 };
 
-// out = x * rstd * factor for one row with that average of squares, which may be x itself; it gives
-// rstd.
+// out = x * rstd * factor for one row with that average of squares, also in place. Returns rstd.
 template <class Number>
 Wide<Number> RmsNormRow(const Number* x, Wide<Number> average, NormFactor<Number> factor,
                         Number* out, int64_t C, double eps) {
@@ -397,7 +396,7 @@ Wide<Number> RmsNormProducts(const Number* x, NormFactor<Number> factor, const N
   return sum;
 }
 
-// With y = x * rstd and g = d_out * factor, of one row: d_x = rstd * (g - y * average(g * y)),
+// For one row, with y = x * rstd and g = d_out * factor: d_x = rstd * (g - y * average(g * y)),
 // where d_x may be d_out itself, and the average of g * x is given. weight_sum += d_out * y *
 // factor.scale.
 template <class Number>
@@ -414,7 +413,7 @@ void RmsNormRowBackward(const Number* x, Wide<Number> average, NormFactor<Number
   }
 }
 
-// sums += parts, to be rounded once; sums may be null.
+// sums += parts, rounded once; sums may be null.
 template <class Number>
 void AddWide(const std::vector<Wide<Number>>& parts, Number* sums) {
   if (!sums) return;
@@ -450,7 +449,7 @@ void RmsNormBackward(const Number* x, NormFactor<Number> factor, const Number* r
 }
 
 // Rows of queries or keys whose channels are normalised in groups, or whose only group is a part of
-// one of `whole` channels.
+// a row of `whole` channels.
 struct HeadNormShape {
   int64_t B = 0, T = 0, C = 0, group = 1, whole = 0;
 
@@ -458,7 +457,7 @@ struct HeadNormShape {
 };
 
 // x (B,T,C) in place; raw (B*T,C) and rstd (B*T,groups) may be null. sums (B*T) are the squares of
-// rows of s.whole, or null.
+// rows of s.whole channels, or null.
 template <class Number>
 void HeadNormForward(const HeadNormShape& s, Rows<Number> x, NormFactor<Number> factor, Number* raw,
                      Number* rstd, double eps, const Number* sums = nullptr) {
@@ -476,7 +475,7 @@ void HeadNormForward(const HeadNormShape& s, Rows<Number> x, NormFactor<Number> 
 }
 
 // d_x (B,T,C) in place; d_weight (group) += or null. sums (B*T) are the RmsNormProducts of rows of
-// s.whole, or null.
+// s.whole channels, or null.
 template <class Number>
 void HeadNormBackward(const HeadNormShape& s, const Number* raw, NormFactor<Number> factor,
                       const Number* rstd, Rows<Number> d_x, Number* d_weight,
@@ -506,7 +505,7 @@ void HeadNormSums(const HeadNormShape& s, Rows<Number> x, const Number* raw,
   }
 }
 
-// out (N,2 * pairs), of rows at positions (N) or, where that is null, at 0, 1, ...
+// out (N,2 * pairs), for rows at positions (N) or, if that is null, at 0, 1, ...
 template <class Number>
 void RotaryAngles(const float* inv_freq, int64_t pairs, const int32_t* positions, Number* out,
                   int64_t N, double attention_factor) {
@@ -520,7 +519,7 @@ void RotaryAngles(const float* inv_freq, int64_t pairs, const int32_t* positions
   }
 }
 
-// x (B,T,H*D) in place, table (B*T,r) or, where `shared`, (T,r).
+// x (B,T,H*D) in place, table (B*T,r) or, if `shared`, (T,r).
 template <class Number>
 void Rotary(const HeadSizes& s, Rows<Number> x, const Number* table, bool shared, int64_t r,
             bool inverse) {
@@ -573,8 +572,7 @@ void AddOuterProducts(const Number* a, const Number* b, Number* out, int64_t N, 
   }
 }
 
-// out = x weight + bias, added to what is there if accumulate: x (N,I), out (N,O), bias (O) or
-// null.
+// out = x weight + bias, added to out if accumulate: x (N,I), out (N,O), bias (O) or null.
 template <class Number>
 void LinearForward(const Number* x, const Number* weight, const Number* bias, Number* out,
                    int64_t N, int64_t I, int64_t O, bool transposed, bool accumulate = false) {
@@ -590,8 +588,8 @@ void LinearForward(const Number* x, const Number* weight, const Number* bias, Nu
 }
 
 // d_x = d_out weight^T, d_weight = x^T d_out, d_bias += sum over rows of d_out; the first two are
-// added to what is there where accumulate says so. d_x, d_weight and d_bias may be null, and x with
-// d_weight.
+// added to the existing values if accumulate says so. d_x, d_weight and d_bias may be null, and x
+// if d_weight is.
 template <class Number>
 void LinearBackward(const Number* x, const Number* weight, const Number* d_out, Number* d_x,
                     Number* d_weight, Number* d_bias, int64_t N, int64_t I, int64_t O,
@@ -857,7 +855,7 @@ void LogitCap(Number* x, int64_t count, double cap) {
   for (int64_t i = 0; i < count; ++i) x[i] = Number(cap * tanh(Wide<Number>(x[i]) / cap));
 }
 
-// logits (N,V); losses and lse (N). lse is that of the logits also where the target is kIgnore.
+// logits (N,V); losses and lse (N). lse is that of the logits even if the target is kIgnore.
 template <class Number>
 void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* losses, Number* lse,
                          int64_t N, int64_t V) {
@@ -895,7 +893,7 @@ void CrossEntropyBackward(const Number* logits, const int32_t* targets, const Nu
   }
 }
 
-// See AdamWUpdate in ops.h. Scalars come from `op`, whose tensors are not looked at.
+// See AdamWUpdate in ops.h. Scalars come from `op`, whose tensors are ignored.
 template <class Number>
 void AdamW(const AdamWUpdate& op, Number* param, const Number* grad, Number* m, Number* v,
            int64_t count) {

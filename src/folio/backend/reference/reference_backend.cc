@@ -14,7 +14,7 @@
 namespace folio {
 namespace {
 
-// Operations on Number = float or double: each unpacks its struct for the template of its name.
+// Operations on Number = float or double: each passes its struct to the template of the same name.
 template <class Number>
 struct Reference {
   static const Number* In(const Tensor& x) { return x.data<Number>(); }
@@ -224,14 +224,14 @@ struct Reference {
   static void Run(const Fill& op) { reference::Fill(Out(op.out), op.out.count(), op.value); }
 };
 
-// `Has` says whether `holds` is true of the dtype of some operand.
+// Returns true if `holds` is true for the dtype of some operand.
 template <class Op>
 bool Has(const Op& op, bool (*holds)(Dtype)) {
   return std::ranges::any_of(Operands(op), [&](const Operand& x) { return holds(x.dtype()); });
 }
 
-// An operation with operands of bfloat16 or in blocks as one on float32: on dense copies of those
-// operands, and of what else enters rounded. Operands that are one array stay one array.
+// Runs an operation with operands of bfloat16 or in blocks on float32: on dense copies of those
+// operands, and of others that are rounded on input. Operands that are one array stay one array.
 template <class Op>
 class Widened {
  public:
@@ -257,10 +257,10 @@ class Widened {
   Widened(const Widened&) = delete;
   Widened& operator=(const Widened&) = delete;
 
-  // op() is the operation to run.
+  // The operation to run.
   const Op& op() const { return op_; }
 
-  // Rounds what was written, to where the original's operands are.
+  // Rounds what was written, and stores it in the original's operands.
   void Store() const {
     for (const Copy& copy : copies_) {
       if (!copy.written) continue;
@@ -348,7 +348,7 @@ class ReferenceBackend final : public GenericBackend<ReferenceBackend> {
     Reference<float>::Run(widened.op());
     widened.Store();
   }
-  // act is made of out as it was rounded.
+  // act is computed from the rounded out.
   void RunWidened(LinearForward op) {
     const ActivationForward activation{.kind = op.activation, .x = op.out, .out = op.act};
     op.act = {};

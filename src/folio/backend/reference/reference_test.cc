@@ -1,4 +1,4 @@
-// Values of the reference that are known without it: gradient proofs cannot see a wrong forward.
+// Known values of the reference: gradient proofs cannot detect a wrong forward.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(Reference, LayerNormUsesThePopulationVariance) {
   EXPECT_DOUBLE_EQ(out[2], 4 / sigma);
 }
 
-// The root of the mean of the squares is 5, and is taken without the mean.
+// The root of the mean of the squares is 5, without subtracting the mean.
 TEST(Reference, RmsNormDividesByTheRootOfTheMeanSquare) {
   const Real x = {1, 7, 5, 5}, weight = {2, 1, 0.5, 0};
   Real out(4), rstd(1);
@@ -63,7 +63,7 @@ TEST(Reference, HeadNormTakesEachGroupByItself) {
   EXPECT_EQ(rstd, Real({1.0 / 3, 1.0 / 8}));
 }
 
-// Channel i turns with channel i + r/2, those from r on not at all.
+// Channel i is rotated with channel i + r/2, those from r on are not rotated.
 TEST(Reference, RotaryTurnsHalvesOfEachHead) {
   const std::vector<float> inv_freq = {static_cast<float>(std::numbers::pi / 2), 0};
   const std::vector<int32_t> positions = {1, 3};
@@ -76,7 +76,8 @@ TEST(Reference, RotaryTurnsHalvesOfEachHead) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], expected[i], 1e-6) << i;
 }
 
-// The angle is a product of two float32, as where such models are trained: another one in double.
+// The angle is a product of two float32, as in the programs that train such models; it differs in
+// double.
 TEST(Reference, RotaryAnglesAreProductsInFloat32) {
   const std::vector<float> inv_freq = {0.8F};
   const std::vector<int32_t> positions = {100003};
@@ -211,7 +212,7 @@ TEST(Reference, AttentionSurvivesHugeScores) {
   EXPECT_DOUBLE_EQ(lse[0], 1e4 + std::log(2.0));
 }
 
-// The mask is a matter of the row in the whole batch: cutting the batch does not change it.
+// The mask depends on the row in the whole batch: dividing the batch does not change it.
 TEST(Reference, DropoutDependsOnThePlaceInTheWholeBatch) {
   constexpr int64_t kN = 50, kC = 70;
   const Real x(static_cast<size_t>(kN * kC), 1.0);
@@ -241,8 +242,8 @@ TEST(Reference, CrossEntropyOfEqualLogitsIsLogV) {
   EXPECT_EQ(losses[2], 0);
 }
 
-// The results are worked out by hand: with m = v = 0, step 1 moves by lr * sign(g), whatever the
-// size of g.
+// The results are computed by hand: with m = v = 0, step 1 moves by lr * sign(g), whatever the size
+// of g.
 TEST(Reference, AdamWFirstAndSecondStep) {
   AdamWUpdate op;
   op.lr = 0.1;
@@ -325,7 +326,7 @@ TEST_F(ReferenceInBfloat16, LinearBackwardAddsBeforeItRounds) {
   ExpectTwin("d_x", plain.d_x, op.d_x);
 }
 
-// q, k and v lie between each other, and what is written between guards.
+// q, k and v are interleaved, and the result is between guards.
 TEST_F(ReferenceInBfloat16, AttentionReadsAndWritesStridedRows) {
   const Tensor qkv = m_.RandomLow({2 * 5, 3 * 6}), floats = AsFloats(qkv);
   AttentionForward op;
@@ -353,7 +354,8 @@ TEST_F(ReferenceInBfloat16, WorkInPlaceAndWhatIsOnlyRead) {
   ActivationBackward op;
   op.x = m_.RandomLow({3, 7});
   op.d_out = op.d_x = m_.RandomLow({3, 7});
-  op.x.data<BF16>()[20] = {0x7F81};  // a signalling NaN, which widening there and back would quiet
+  op.x.data<BF16>()[20] = {0x7F81};  // a signalling NaN, which widening and rounding would make
+                                     // quiet
   ActivationBackward plain = op;
   plain.x = AsFloats(op.x);
   plain.d_out = plain.d_x = AsFloats(op.d_out);

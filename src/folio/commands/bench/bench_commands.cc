@@ -104,8 +104,8 @@ class BenchTrainCommand final : public Command {
   }
 
  private:
-  // With a micro-batch for each rank, or as many in a row as are sent together, if nobody said how
-  // many: a preset's would take minutes to measure what one shows.
+  // Without a flag for it, uses one micro-batch for each rank, or as many as are sent together: a
+  // preset's number would take minutes to measure the same.
   TrainConfig Train(const Group& group) const {
     TrainConfig train = settings_.config().train;
     if (!settings_.told("train.grad_accumulation")) {
@@ -115,7 +115,7 @@ class BenchTrainCommand final : public Command {
     return train;
   }
 
-  // One for each batch size.
+  // One item for each batch size.
   std::vector<BenchTrainOptions> Options(const TrainConfig& train, const Backend& backend,
                                          Group& group) const {
     const GptConfig& model = settings_.config().model;
@@ -214,7 +214,7 @@ class BenchGenerateCommand final : public Command {
   SimdFlag simd_;
 };
 
-// --dtype, --seconds, --backend, --threads and --simd, of the commands that measure an operation.
+// --dtype, --seconds, --backend, --threads and --simd, for commands that measure operations.
 struct OperationFlags {
   std::string dtype = "both", backend = "cpu";
   double seconds = 0;
@@ -415,8 +415,8 @@ constexpr TokenizerMeasure kMeasures[] = {TokenizerMeasure::kLoad, TokenizerMeas
                                           TokenizerMeasure::kEncode, TokenizerMeasure::kDecode,
                                           TokenizerMeasure::kTrain};
 
-// Returns the members of `known` that `given` names, all of them if nothing is given; `flag` is for
-// the Error if one is unknown.
+// Returns the members of `known` that `given` names, all of them if it is empty; the Error for an
+// unknown one names `flag`.
 template <class Known, class Name>
 auto Choose(const std::vector<std::string>& given, const Known& known, Name&& name,
             const std::string& flag) {
@@ -497,16 +497,16 @@ class BenchTokenizerCommand final : public Command {
   bool full_ = false;
 };
 
-// A service in this process, as `folio serve` runs one.
+// A service in this process, like that of `folio serve`.
 class LocalService {
-  static constexpr int kClients = 4096;  // all of this machine
+  static constexpr int kClients = 4096;  // all on this machine
 
  public:
   LocalService(OpenedModel model, int64_t slots)
       : service_({.scheduler = {.slots = slots, .queue = 256}}, {}),
         serving_(service_, "127.0.0.1", 0,
                  {.connections = kClients, .client_connections = kClients}) {
-    ReturnFreedMemory();  // as folio serve does
+    ReturnFreedMemory();  // like folio serve
     service_.Add("model", std::move(model));
     serving_.Begin();
   }

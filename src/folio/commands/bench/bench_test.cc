@@ -1,4 +1,4 @@
-// These tests check that the benchmarks run and count right; how fast anything is, is not tested.
+// These tests check that the benchmarks run and count correctly, not how fast anything is.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ TEST(BenchTrain, JsonHasAllFigures) {
   EXPECT_LT(json.at("last_loss").get<double>(), 7);
 }
 
-// A preset's 40 would take minutes where seconds are expected.
+// A preset's 40 would take minutes instead of seconds.
 TEST(BenchTrain, AStepIsOneMicroBatchUnlessToldOtherwise) {
   const auto accumulated = [](const std::string& flags) {
     const ProgramRun run = Well(RunFolio(
@@ -162,7 +162,7 @@ TEST(BenchTrain, WhatIsTooLargeIsRefusedBeforeItIsAllocated) {
   const ProgramRun run =
       Ended(4, RunFolio("bench train --preset gpt2-xl --batch 65536 --context 1024 --json"));
   EXPECT_TRUE(Contains(run.err, "does not fit in memory"));
-  EXPECT_FALSE(Contains(run.err, "--grad-accumulation"));  // which this command has not
+  EXPECT_FALSE(Contains(run.err, "--grad-accumulation"));  // which this command does not have
   Ended(2, RunFolio("bench train --context 25 --model " + kBenched));
 }
 
@@ -205,7 +205,7 @@ TEST(BenchAttention, MemoryGrowsAsTheContextDoes) {
     shape.T = T;
     return AttentionBytes(shape);
   };
-  // All arrays are a multiple of T; what is added for alignment is not.
+  // All arrays are a multiple of T, except padding for alignment.
   EXPECT_NEAR(static_cast<double>(bytes(4096)), 32.0 * static_cast<double>(bytes(128)), 32 * 700);
   EXPECT_GE(bytes(128), 3 * 128 * (8 * 40 + 5) * 4);
   shape.dtype = Dtype::kBF16;

@@ -25,9 +25,9 @@
 namespace folio {
 namespace {
 
-// The tokens of a reply with the probability that the model itself gave each of them, which colours
-// them, in lines as wide as the terminal; then how many there are, and their perplexity.
-// REQUIRES: it was written with log-probabilities.
+// The tokens of a reply coloured by the model's own probability of each, in lines as wide as the
+// terminal; then their number and their perplexity. REQUIRES: it was written with
+// log-probabilities.
 std::string ReplyTokens(const GeneratedText& written, const OpenedModel& model,
                         const Terminal& terminal) {
   FOLIO_CHECK(written.probabilities.size() == written.ids.size(), "of each token");
@@ -197,7 +197,7 @@ class ChatCommand final : public Command {
     });
   }
 
-  // Shows a reply as `write` writes it.
+  // Shows a reply while `write` writes it.
   template <class Write>
   void Tell(Console& console, const OpenedModel& model, Dialogue& dialogue, const Write& write) {
     const TypedUnseen unseen;

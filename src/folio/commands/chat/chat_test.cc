@@ -45,7 +45,7 @@ class AtTerminal {
   void Type(const std::string& keys) const {
     EXPECT_EQ(write(fd_, keys.data(), keys.size()), std::ssize(keys));
   }
-  // Waits until what was shown since the last call has `text`, and returns all up to its end.
+  // Waits until the output since the last call contains `text`, and returns all up to its end.
   std::string Until(const std::string& text) {
     const auto end = Clock::now() + std::chrono::seconds(60);
     while (shown_.find(text) == shown_.npos && Clock::now() < end && More()) {
@@ -71,8 +71,8 @@ class AtTerminal {
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // The same, by keys that are typed until it does: an end of input that is typed in the moment in
-  // which the terminal changes its mode is lost.
+  // The same, by keys that are typed until it ends: an end of input that is typed while the
+  // terminal changes its mode is lost.
   int EndsBy(const std::string& keys) {
     for (int second = 0;
          second < 60 &&
@@ -89,7 +89,7 @@ class AtTerminal {
   void Signal(int signal) const { kill(pid_, signal); }
 
  private:
-  // Returns true where more may come.
+  // Returns true if more may come.
   bool More() {
     pollfd input{.fd = fd_, .events = POLLIN, .revents = 0};
     if (poll(&input, 1, 100) == 0) return true;
@@ -105,7 +105,7 @@ class AtTerminal {
   std::string shown_;
 };
 
-// Models that write "A" again and again: one that was taught to answer, and one that was not.
+// Models that write "A" repeatedly: one that was trained to answer, and one that was not.
 class Chat : public TrainTest {
  protected:
   void Teach() {
@@ -196,7 +196,7 @@ TEST_F(Chat, IsToldASystemMessage) {
   say("/system You are a pirate.", "(used from the next answer on)");
   say("Who?", "AAA\r\n");
   say("/system", "(no system message)");
-  // More than the context of 40 tokens holds, which the message alone does not.
+  // More than the context of 40 tokens, unlike the message alone.
   say("/system 12345678901234567890123456789012345", "(used from the next answer on)");
   say("Who?", "longer than the model's context");
   chat.Until(kPrompt);
@@ -257,7 +257,7 @@ TEST_F(Chat, LinesAreBrokenPastedAndBroughtBack) {
   say("one\\\rtwo");
   say("Ж\033\rz");
   say("\033[200~pasted\rlines\r\033[201~");
-  say("\033[A\033[D!");  // the last again, with a sign before its last letter
+  say("\033[A\033[D!");  // the last one again, with a sign before its last letter
   chat.Until(kPrompt);
   EXPECT_EQ(chat.EndsBy(kCtrlD), 0);
   EXPECT_EQ(ChatHistory(At(".local/state/folio/history")).earlier(),

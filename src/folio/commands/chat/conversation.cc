@@ -25,8 +25,8 @@ namespace {
 struct WordInfo {
   ChatWord word;
   std::string_view name, arguments, help;
-  std::array<size_t, 2> counts;  // of arguments, one of them
-  bool text = false;             // all that follows is one text instead
+  std::array<size_t, 2> counts;  // allowed numbers of arguments
+  bool text = false;             // instead of arguments, the rest of the line is one text
 };
 
 constexpr WordInfo kWords[] = {
@@ -79,7 +79,7 @@ std::string Line(const std::string& typed) {
   return Json(typed).dump() + "\n";
 }
 
-// Lines of the file that are whole; others are left out.
+// Complete lines of the file; others are left out.
 std::vector<std::string> ReadHistory(const fs::path& path) {
   constexpr uint64_t kLargest = uint64_t{1} << 26;
   std::vector<std::string> typed;
@@ -87,7 +87,7 @@ std::vector<std::string> ReadHistory(const fs::path& path) {
     try {
       const Json json = ParseJson(line, path.string());
       if (json.is_string()) typed.push_back(json.text());
-    } catch (const Error&) {  // a line that was cut
+    } catch (const Error&) {  // a truncated line
     }
   }
   return typed;
@@ -218,7 +218,7 @@ void Dialogue::SetSystem(const std::string& message) {
                      "a system message is part of a conversation",
                      "give a template with --chat-template, or type the text itself");
   }
-  session_->SetSystem(message);  // not every template takes one
+  session_->SetSystem(message);  // not every template accepts one
   system_ = message;
 }
 
@@ -280,7 +280,7 @@ int64_t Dialogue::Lengthen(const std::string& message, int64_t max_tokens) {
   prompt_.insert(prompt_.end(), more.begin(), more.end());
   const int64_t longest = std::max<int64_t>(context() - std::min(max_tokens, context() / 4), 1);
   if (std::ssize(prompt_) <= longest) return 0;
-  // Half of the context goes at a time, so that the rest is not read again for every message.
+  // Drops half of the context at a time, so that the rest is not encoded again for every message.
   const int64_t kept = std::min(std::max<int64_t>(context() / 2, std::ssize(more)), longest);
   const int64_t forgotten = std::ssize(prompt_) - kept;
   prompt_.erase(prompt_.begin(), prompt_.begin() + forgotten);
@@ -316,7 +316,7 @@ Dialogue::Reply Dialogue::Write(const GenerateOptions& options, const OnText& on
   } else {
     text_ = prompt_;
     text_.insert(text_.end(), reply.written.ids.begin(), reply.written.ids.end());
-    // More than a context is never read again.
+    // Text beyond the context is never read again.
     const int64_t beyond = std::max<int64_t>(std::ssize(text_) - context(), 0);
     text_.erase(text_.begin(), text_.begin() + beyond);
   }

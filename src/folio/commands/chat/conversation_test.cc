@@ -209,7 +209,7 @@ TEST_F(Dialogues, AnotherSeedChangesTheReplyAndTheFirstBringsItBack) {
     EXPECT_NE(second, first);
     EXPECT_EQ(Again(dialogue, 1).written.ids, first);
     EXPECT_EQ(Again(dialogue, 2).written.ids, second);
-    // Later replies know the reply that stayed, and not those before it.
+    // Later replies see the reply that stayed, and not those before it.
     Dialogue straight(model, {});
     Say(straight, "Who?", 1);
     Say(straight, "Why?", 2);

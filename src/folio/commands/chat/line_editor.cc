@@ -23,7 +23,7 @@ namespace {
 
 constexpr wchar_t kInterrupt = 3;  // Ctrl-C
 constexpr size_t kLongest = size_t{1} << 20;
-constexpr int kLookMilliseconds = 100;  // for signals and for another size of the window
+constexpr int kLookMilliseconds = 100;  // for signals and for a new window size
 
 // Columns and rows.
 std::pair<int, int> MeasureWindow() {
@@ -32,7 +32,7 @@ std::pair<int, int> MeasureWindow() {
   return {size.ws_col, size.ws_row};
 }
 
-// Asks the terminal to say what is pasted, or no longer.
+// Asks the terminal to mark pasted text, or to stop that.
 void MarkPastes(bool mark) {
   std::fputs(mark ? "\033[?2004h" : "\033[?2004l", stdout);
   std::fflush(stdout);
@@ -45,7 +45,7 @@ class Editor {
   Editor(bool color, std::span<const std::string> earlier, Completer complete)
       : color_(color), complete_(std::move(complete)) {
     constexpr int kEscape = 1;
-    setlocale(LC_CTYPE, "C.UTF-8");  // for the widths of characters, to read and to write them
+    setlocale(LC_CTYPE, "C.UTF-8");  // for reading and writing characters, and their widths
     editor_.reset(el_init("folio", stdin, stdout, stderr));
     EditLine* editor = editor_.get();
     if (!history_ || !editor_) {
@@ -71,7 +71,8 @@ class Editor {
     while (true) {
       FollowWindow();
       MarkPastes(true);
-      el_set(editor_.get(), EL_PREP_TERM, 1);  // before the prompt: what is typed then is a key
+      el_set(editor_.get(), EL_PREP_TERM, 1);  // before the prompt, so that what is typed then
+                                               // counts as keys
       int count = 0;
       const char* line = el_gets(editor_.get(), &count);
       MarkPastes(false);
@@ -110,7 +111,7 @@ class Editor {
 
   void BindKeys() {
     EditLine* editor = editor_.get();
-    // Of names in char libedit makes copies that it never frees.
+    // libedit leaks copies of names in char.
     el_wset(editor, EL_ADDFN, L"folio-clear", L"", &Call<&Editor::Clear>);
     el_wset(editor, EL_ADDFN, L"folio-break", L"", &Call<&Editor::Break>);
     el_wset(editor, EL_ADDFN, L"folio-paste", L"", &Call<&Editor::Paste>);
@@ -134,20 +135,20 @@ class Editor {
     if (!line.empty()) history(history_.get(), &event, H_ENTER, line.c_str());
   }
 
-  // Behind the last escape must come a character, else it is lost.
+  // An escape at the end would be lost: a character must follow it.
   std::string Prompt(char sign) const {
     return color_ ? fmt::format("\1\033[1m\1{}\1\033[0m\1 ", sign) : fmt::format("{} ", sign);
   }
 
-  // As libedit's reader: 1 with a character, 0 at the end.
+  // libedit's reader: 1 with a character, 0 at the end.
   int Next(wchar_t* out) {
     std::string bytes;
     while (true) {
       char byte = 0;
       const int got = NextByte(&byte);
       if (got == 0) return 0;
-      // A Ctrl-D that came while the terminal read whole lines; libedit would take the next key as
-      // a character because of it.
+      // A Ctrl-D that was typed while the terminal still read whole lines; it would make libedit
+      // treat the next key as a character.
       if (got > 0 && byte == '\0') continue;
       bytes += got < 0 ? static_cast<char>(kInterrupt) : byte;
       const Utf8Char one = DecodeUtf8(bytes);
@@ -158,7 +159,7 @@ class Editor {
     }
   }
 
-  // 1 with a byte, 0 at the end, -1 where Ctrl-C was sent as a signal.
+  // 1 with a byte, 0 at the end, -1 if Ctrl-C came as a signal.
   int NextByte(char* out) {
     while (true) {
       if (TakeInterrupt()) return -1;
@@ -167,7 +168,7 @@ class Editor {
       const int ready = poll(&input, 1, kLookMilliseconds);
       if (ready == 0 && MeasureWindow() != window_) {
         FollowWindow();
-        std::fputs("\r\033[J", stdout);  // libedit draws it again from the first column
+        std::fputs("\r\033[J", stdout);  // libedit redraws it from the first column
         el_set(editor_.get(), EL_REFRESH);
       }
       if (ready <= 0) continue;
@@ -188,7 +189,7 @@ class Editor {
     const LineInfoW* line = el_wline(editor_.get());
     el_cursor(editor_.get(), static_cast<int>(line->lastchar - line->cursor));
     el_wdeletestr(editor_.get(), static_cast<int>(line->lastchar - line->buffer));
-    // An empty line, which nobody sees: the next begins behind the end of the history.
+    // An invisible empty line: the next line begins behind the end of the history.
     cleared_ = true;
     el_push(editor_.get(), "\n");
     return CC_REFRESH;
@@ -244,7 +245,7 @@ class Editor {
   std::string prompt_;
   Completer complete_;
   std::pair<int, int> window_;
-  bool cleared_ = false;  // the line that is read
+  bool cleared_ = false;  // the line being read was cleared
 };
 
 }  // namespace

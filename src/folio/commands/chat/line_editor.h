@@ -11,20 +11,19 @@
 
 namespace folio {
 
-// Edits what somebody types at the terminal that standard input and output are, with the keys of
-// emacs. Alt-Enter breaks a line, and so does a backslash at its end; what is pasted is one text.
-// Ctrl-C clears the line. Texts are UTF-8, whatever the locale. One at a time in a process.
+// Edits lines typed at the terminal of standard input and output, with the keys of emacs. Alt-Enter
+// inserts a line break, and so does a backslash at the end; pasted text counts as one text. Ctrl-C
+// clears the line. Texts are UTF-8, whatever the locale. Only one may exist in a process.
 //
-// The function that it returns reads the next text, without the break at its end; none after
-// Ctrl-D, or when the process was asked to stop (term/signals.h). The arrows bring it back from
-// then on, and before it the texts `earlier`, the latest last. `complete` returns what a line could
-// begin with instead of `begun`, for the Tab key. With `color` the prompt has some.
+// The returned function reads the next text, without the line break at its end; nothing after
+// Ctrl-D, or if the process was asked to stop (term/signals.h). The arrow keys recall it later, and
+// before it the texts `earlier`, the latest last. `complete` returns completions of `begun`, for
+// the Tab key. With `color` the prompt is coloured.
 std::function<std::optional<std::string>()> OpenLineEditor(
     bool color, std::span<const std::string> earlier,
     std::function<std::vector<std::string>(std::string_view begun)> complete);
 
-// While it exists the terminal does not show what is typed, which is read next; Ctrl-C stays a
-// signal.
+// While it exists the terminal does not show what is typed; Ctrl-C stays a signal.
 class TypedUnseen {
  public:
   TypedUnseen();

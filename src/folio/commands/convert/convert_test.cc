@@ -1,5 +1,5 @@
-// These tests check what `folio convert` writes and `folio inspect model` says of it, through the
-// real program.
+// These tests check the output of `folio convert` with `folio inspect model`, through the real
+// program.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -115,7 +115,7 @@ TEST_F(ConvertCommand, AnAdapterGoesWithTheModelOfEveryCommand) {
     EXPECT_EQ(with.status, 0) << command << with.err;
     EXPECT_NE(with.out, without.out) << command;
   }
-  // All of them look for it.
+  // All of them search for it.
   const std::string twice = " " + (Fixture("fine-tuning") / "model").string();
   for (const std::string& command :
        {"generate --ids 1" + model, "serve --port 0" + model, "eval perplexity x.txt" + model,
@@ -139,7 +139,7 @@ TEST_F(ConvertCommand, AnAdapterGoesWithTheModelOfEveryCommand) {
 TEST_F(ConvertCommand, CharactersGoToNanoGptAndLlmcAndBack) {
   Well(RunShell(At(""), "$F data stories --out s.txt --bytes 20000 --no-config"));
   const std::string width =
-      " --set model.n_inner=16";  // four times the channels, as others have it
+      " --set model.n_inner=16";  // four times the channels, as in other programs
   Well(Run("train --data s.txt --preset debug --max-steps 2 --out run -qq" + width));
   for (const std::string format : {"nanogpt", "llmc"}) {
     const ProgramRun run = Well(Run("convert run out-" + format + " --to " + format));

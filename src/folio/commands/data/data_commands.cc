@@ -151,7 +151,7 @@ class DataInfoCommand final : public Command {
 
 constexpr size_t kStoryBytes = 1 << 20;
 
-// Hands on stories, or conversations about them in lines of JSON (`questions`), until there are so
+// Writes stories, or conversations about them in lines of JSON (`questions`), until there are this
 // many bytes: in pieces of at least kStoryBytes.
 template <class Write>
 void TellStories(uint64_t seed, int64_t bytes, bool questions, const Write& write) {

@@ -31,7 +31,7 @@ class PrepareSourcesCommand : public InTemporaryDirectory {
   ProgramRun Shell(const std::string& text) const {
     return RunShell(At(""), "export FOLIO_NO_CONFIG=; " + text);
   }
-  // Prepares with `arguments` and gives the tokens' files.
+  // Prepares with `arguments` and returns the contents of the token files.
   std::string Tokens(const std::string& shell) {
     const ProgramRun run =
         Well(Shell(shell + " --tokenizer bytes --out out --overwrite --no-config"));
@@ -91,7 +91,7 @@ TEST_F(PrepareSourcesCommand, DirectoriesAreWalkedAndWhatIsLeftOutIsSaid) {
 TEST_F(PrepareSourcesCommand, AFullDiskIsAnErrorAndLeavesNothing) {
   PutFile("zeros.gz", Compressed(std::string(8000000, 'a'), "gzip"));
   const std::string command = "$F data prepare zeros.gz --tokenizer bytes --out out --no-config";
-  // As a disk with room for 3 MB.
+  // Like a disk with room for 3 MB.
   const ProgramRun full = Ended(1, Shell("trap '' XFSZ; ulimit -f 3000; " + command));
   EXPECT_TRUE(Contains(full.err, "cannot write", "text_000000"));
   EXPECT_EQ(Names(), (Strings{"a.txt", "zeros.gz"}));
@@ -107,7 +107,7 @@ TEST_F(PrepareSourcesCommand, TrainingTakesWhatPrepareTakes) {
   EXPECT_TRUE(Contains(Well(Shell("$F train --data dir" + small)).err,
                        "skipped 1 file that is not text: b.bin"));
   const std::string tokens = ReadFile(At("run/data/train.bin"));
-  // Size and tokens are chosen by a text that comes only once.
+  // Size and tokens are chosen from a text that can be read only once.
   Well(Shell("cat a.txt | $F train --data - --budget 1s" + rest));
   EXPECT_EQ(ReadFile(At("run/data/train.bin")), tokens);
   EXPECT_TRUE(Contains(ReadFile(At("run/data/dataset.json")), "\"path\": \"-\""));
@@ -197,7 +197,7 @@ TEST_F(DataFetch, ThePublishedTextIsKept) {
   EXPECT_TRUE(Contains(Well(Shell("$F data fetch tinyshakespeare --from '" + source + "'")).err,
                        "next: folio train --data tinyshakespeare.txt"));
   EXPECT_TRUE(ReadFile(At("tinyshakespeare.txt")) == ReadFile(source));
-  // Nothing is asked of the network any more.
+  // Nothing is requested from the network any more.
   const ProgramRun again = Well(Shell(std::string(kFetch) + "--json"));
   EXPECT_TRUE(Contains(again.err, "already"));
   EXPECT_TRUE(Contains(again.out, "\"path\":\"tinyshakespeare.txt\""));
@@ -228,7 +228,7 @@ TEST_F(DataTokenizer, IsTheOneThatMadeTheTokens) {
 TEST_F(DataTokenizer, MustBeTheModels) {
   const Dataset data(At("data").string());
   const auto tokenizer = LoadDataTokenizer(data);
-  RequireSameTokenizer(At("model"), data, *tokenizer);  // that came without one
+  RequireSameTokenizer(At("model"), data, *tokenizer);  // which has no tokenizer
   tokenizer->Save(At("model").string());
   RequireSameTokenizer(At("model"), data, *tokenizer);
   ByteTokenizer().Save(At("model").string());

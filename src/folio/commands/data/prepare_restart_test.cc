@@ -45,7 +45,7 @@ class PrepareRestart : public InTemporaryDirectory {
     return options;
   }
 
-  // Runs until so many bytes are dealt with; true if it came to the end.
+  // Runs until this many bytes are processed; returns true if it finished.
   bool RunUntil(const PrepareOptions& options, int64_t bytes) {
     PrepareHooks hooks;
     hooks.progress = [&](int64_t done, int64_t) {
@@ -61,7 +61,7 @@ class PrepareRestart : public InTemporaryDirectory {
     return true;
   }
 
-  // Behind what is looked for there may be a note that no token stands between documents.
+  // A note that no token separates documents may follow the expected one.
   bool LastNotesSay(const std::string& text) const {
     const size_t last = notes_.size() - std::min<size_t>(notes_.size(), 2);
     return std::any_of(notes_.begin() + static_cast<ptrdiff_t>(last), notes_.end(),
@@ -104,7 +104,7 @@ TEST_F(PrepareRestart, AStopLosesNothing) {
   EXPECT_GE(gone_on_at_, 100000);
 }
 
-// A kill leaves more in the files than the last checkpoint knows of.
+// A kill leaves more in the files than in the last checkpoint.
 TEST_F(PrepareRestart, WhatWasWrittenAfterTheCheckpointIsCutOff) {
   const PrepareOptions options = Options("bytes", "out");
   ASSERT_FALSE(RunUntil(options, 100000));
@@ -119,7 +119,7 @@ TEST_F(PrepareRestart, WhatWasWrittenAfterTheCheckpointIsCutOff) {
 TEST_F(PrepareRestart, WhatIsNotTheSameBeginsAgain) {
   const PrepareOptions good = Options("bytes", "out");
   PrepareDataset(Options("bytes", "whole"));
-  // Begun with other options, or with files that changed since.
+  // Started with other options, or with files that have changed since.
   const auto begins_again = [&](const std::string& because,
                                 const std::function<void(PrepareOptions&)>& change,
                                 const std::function<void()>& between = {}) {
@@ -194,7 +194,7 @@ TEST_F(PrepareRestart, NothingIsKeptWhereNobodyGoesOn) {
   EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl"}));
 }
 
-// The data set is there, and so is what it grew in.
+// The data set exists, and so does the directory in which it grew.
 TEST_F(PrepareRestart, KilledBeforeItClearedUpTheNextCallDoes) {
   const PrepareOptions options = Options("bytes", "out");
   ASSERT_TRUE(RunUntil(options, int64_t{1} << 40));
@@ -212,7 +212,7 @@ TEST_F(PrepareRestart, KilledBeforeItClearedUpTheNextCallDoes) {
     EXPECT_EQ(Names(), (Strings{"a.txt", "b.txt", "c.jsonl", "out"}));
     EXPECT_EQ(FilesBelow(At("out")), whole);
   }
-  // The new data on their way to replace it stay.
+  // New data that will replace it stay.
   PrepareOptions other = Options("bytes", "out");
   other.overwrite = true;
   other.val_fraction = 0.1;
@@ -227,7 +227,8 @@ TEST_F(PrepareRestart, KilledItGoesOnToTheSame) {
     const std::string text = ReadFile(At("a.txt"));
     for (int i = 0; i < 1700; ++i) big << text;  // more than one checkpoint
   }
-  // Kills the program once what grows has so many bytes; true if its data were there before.
+  // Kills the program when the growing directory has this many bytes; returns true if its data
+  // existed before.
   const auto run_and_kill = [&](const std::string& out, size_t bytes) {
     const ProgramRun run = RunShell(
         At(""), "$F data prepare big.txt --tokenizer bytes --out " + out +

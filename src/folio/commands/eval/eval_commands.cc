@@ -31,8 +31,8 @@ struct OpenFlags : ModelFlags {
     AddCompute(flags);
   }
 
-  // Joins the ranks that share the work of the command and takes --threads and --simd into effect:
-  // before the first model.
+  // Joins the ranks that share the command's work, and applies --threads and --simd: call before
+  // opening a model.
   Group& Use(Console& console, const std::string& command) const {
     Group& group = JoinRanks(console, command);
     compute.Use();
@@ -41,7 +41,7 @@ struct OpenFlags : ModelFlags {
   }
 };
 
-// Tokens that run at once: `batch` windows of `context`, or with 0 the usual ones.
+// Tokens processed at once: `batch` windows of `context`, or with 0 the default.
 int64_t BatchPositions(int64_t batch, int64_t context) {
   return batch > 0 ? batch * context : std::max(ReadingOptions().positions, context);
 }
@@ -65,7 +65,7 @@ class WindowFlags {
     flags.Value(Field{"field", &field_, "member that contains the text, in JSON lines"});
   }
 
-  // For a model of so many positions. Throws a kUsage Error where the flags do not fit it.
+  // The options for this many positions. Throws a kUsage Error if the flags do not fit them.
   ReadingOptions Options(int64_t n_positions) const {
     if (max_tokens_ == 1) {
       throw UsageError("--max-tokens 1: nothing to predict",
@@ -87,15 +87,15 @@ class WindowFlags {
   std::string special_ = "raise", field_ = "text";
 };
 
-// Throws a kUsage Error unless all ranks measure the same: this model, with `what` else tells a
-// measurement from another.
+// Throws a kUsage Error unless all ranks measure the same: this model, and `what`, which describes
+// the rest of the measurement.
 void RequireSameModel(Group& group, const OpenedModel& model, const std::string& what) {
   if (group.alone()) return;
   RequireSame(group, "models", fmt::format("{}\n{}", ModelFingerprint(model), what));
 }
 
-// The texts to measure on; says what was left out of directories. Throws a kInput Error where there
-// is a text and no `model` with a tokenizer.
+// The texts to measure; reports what was left out of directories. Throws a kInput Error if there is
+// a text but no `model` with a tokenizer.
 std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
                                     const TextOptions& options, const OpenedModel& model,
                                     Console& console) {
@@ -107,11 +107,11 @@ std::vector<MeasuredText> FindTexts(const std::vector<std::string>& paths,
   return std::move(found.texts);
 }
 
-// A bar, and notes on standard error: at once, where it takes longer than a minute, how long. Must
-// outlive what it is given to.
+// Shows a progress bar, and a note on stderr if the work will take longer than a minute. Must
+// outlive the functions that it returns.
 class MeasureReport {
  public:
-  // `max_tokens`: whether the command has such a flag, for that note.
+  // `max_tokens`: true if the command has this flag, which the note mentions.
   MeasureReport(const Context& context, bool max_tokens)
       : console_(context.console),
         max_tokens_(max_tokens),
@@ -159,7 +159,7 @@ class MeasureReport {
     if (seconds < kLong) return;
     std::string note = fmt::format("this takes about {}", HumanSeconds(seconds));
     if (max_tokens_) {
-      // A minute's, one digit of them.
+      // Tokens of a minute, rounded to one digit.
       const double tokens = tokens_per_second_ * kLong,
                    unit = std::pow(10, std::floor(std::log10(tokens)));
       note += fmt::format("; --max-tokens {:.0f} measures only the beginning, in about a minute",
@@ -229,7 +229,7 @@ class EvalPerplexityCommand final : public Command {
     }
     const auto texts = FindTexts(files_, windows_.texts(), model, context.console);
     MeasureReport report(context, /*max_tokens=*/true);
-    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
+    const GuardedDirectory inside(open_.model);  // links of the run are not followed
     const auto measured = MeasurePerplexity(model, texts, options, report.hooks());
     report.Finish();
     ShowReport(context.console, PerplexityReport(model, measured, reading.shape), -1);
@@ -295,7 +295,7 @@ class EvalClozeCommand final : public Command {
       MeasureCloze(model, file_, options);
       return 0;
     }
-    const GuardedDirectory inside(open_.model);  // a run's own files lead nowhere
+    const GuardedDirectory inside(open_.model);  // links of the run are not followed
     MeasureReport report(context, /*max_tokens=*/false);
     const ClozeResult result = MeasureCloze(model, file_, options, report.hooks());
     report.Finish();

@@ -53,7 +53,8 @@ class Eval : public TrainTest {
   }
 };
 
-// The whole held-out set in windows of the context is what training measures after its last step.
+// Over the whole held-out set in windows of the context the result is that of training after its
+// last step.
 TEST_F(Eval, PerplexityIsThatOfTrainingWhereWindowsCoincide) {
   Well(Train("--set train.eval_batches=0 train.eval_stride=16"));
   double val_loss = 0;
@@ -86,7 +87,7 @@ TEST_F(Eval, PerplexityOfTextsHasATableAndAnObject) {
   EXPECT_TRUE(Contains(RunFolio(Perplexity(a + " " + b)).out, "nats/token", "bits/byte", "a.txt",
                        "b.txt", "total"));
   Well(RunFolio(Perplexity("- < " + a)));
-  // The same text in the window-by-window look.
+  // The same text window by window.
   const nlohmann::json seen =
       Answer("inspect probabilities --model " + Path("model") + " --file " + a);
   EXPECT_EQ(seen.at("tokens"), 22);
@@ -112,7 +113,7 @@ TEST_F(Eval, ALongTextMayBeCutAndSaysSo) {
   EXPECT_EQ(Answer(compare + " --max-tokens 50").at("tokens"), 49);
   EXPECT_EQ(Answer(Perplexity(a + " --max-tokens 50")).at("total").at("tokens"), 49);
   ExpectError(2, compare + " --max-tokens 1", "nothing to predict");
-  // Reading it all with a stride of one token takes minutes, which is said within seconds.
+  // Reading it all with a stride of one token takes minutes, which is reported within seconds.
   const ProgramRun run = Ended(
       130, RunShell(At(""), "$F " + compare +
                                 " --stride 1 --threads 1 --backend reference 2>told & "
@@ -123,7 +124,7 @@ TEST_F(Eval, ALongTextMayBeCutAndSaysSo) {
   EXPECT_TRUE(Contains(run.err, "; --max-tokens ", "in about a minute"));
 }
 
-// Killed at any time, the next call leaves what one without interruption does.
+// After a kill at any time, the next call gives the result of one without interruption.
 TEST_F(Eval, AKilledCallIsGoneOnWith) {
   std::string text;
   for (int i = 0; i < (kSanitized ? 10000 : 30000); ++i) {
@@ -225,7 +226,7 @@ TEST_F(Eval, AModelThatIsNotFiniteIsRefused) {
   }
 }
 
-// Every weight is finite, and their products are not.
+// Every weight is finite, but their products are not.
 TEST_F(Eval, LogitsThatAreNotFiniteAreNoResult) {
   const GptWeights weights(LoadModelConfig(At("model")));
   Scatter(weights, 7);

@@ -22,7 +22,7 @@
 namespace folio {
 namespace {
 
-// The numbers of --values, one at least. Throws a kUsage Error that names what is no number.
+// The numbers of --values, at least one. Throws a kUsage Error that names what is no number.
 std::vector<float> ParseValues(const std::string& values) {
   constexpr size_t kMaxValues = 4096;
   std::vector<float> numbers;
@@ -130,7 +130,7 @@ class ExplainCommand final : public Command {
     }
   }
 
-  // Throws a kUsage Error for flags that have no meaning beside the others.
+  // Throws a kUsage Error for flags that have no effect with the others.
   void CheckInput() const {
     if (Takes(kLessonText) && text_.empty()) {
       throw UsageError("--text: the text is empty", {}, "give a text");

@@ -13,7 +13,7 @@ namespace {
 class Explain : public InspectTest {
  protected:
   std::string Model() const { return " --model " + At("model").string(); }
-  // Makes a model of Llama's kind; returns where.
+  // Makes a Llama-like model; returns its path.
   std::string Llama() const {
     GptConfig config;
     config.vocab_size = 257;
@@ -38,7 +38,7 @@ class Explain : public InspectTest {
   }
 
   static ProgramRun Run(const std::string& flags) { return RunFolio("explain " + flags); }
-  // The walk, whose steps must all be what they say.
+  // The walk, with all steps checked.
   static nlohmann::json WalkOf(const std::string& flags) {
     const nlohmann::json walk = Answer("explain " + flags);
     EXPECT_EQ(walk.at("schema"), 1);
@@ -65,7 +65,7 @@ class Explain : public InspectTest {
     }
   }
 
-  // Writes the figures of a walk, which must all be sound; returns how many there are.
+  // Writes the figures of a walk, which must all be sound; returns their number.
   int64_t CheckFigures(const std::string& flags) const {
     const ProgramRun run =
         Well(Run(flags + " --svg " + At("figures/of it").string().insert(0, "'") + "'"));
@@ -89,7 +89,7 @@ std::string ByIndex(const testing::TestParamInfo<const char*>& test) {
   return std::to_string(test.index);
 }
 
-// Each topic with small flags of its own; MODEL and LLAMA stand for those of two models.
+// Each topic with small flags of its own; MODEL and LLAMA stand for two models.
 constexpr const char* kTopics[] = {"attention --form grouped",
                                    "attention MODEL --text 'abcab' --layer 1 --head 2",
                                    "positions --positions 5 --channels 4",

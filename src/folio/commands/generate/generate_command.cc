@@ -34,7 +34,7 @@
 namespace folio {
 namespace {
 
-// Returns how the model sees conversations. Throws a kInput Error where it knows none.
+// Returns the model's format of conversations. Throws a kInput Error if it has none.
 ChatEncoder RequireChat(const OpenedModel& model) {
   model.RequireTokenizer();
   if (std::optional<ChatEncoder> chat = model.FindChat()) return *std::move(chat);
@@ -44,7 +44,7 @@ ChatEncoder RequireChat(const OpenedModel& model) {
                    "model on conversations: folio train --init MODEL --data CHATS.jsonl");
 }
 
-// A file's last line ends, and the text goes on.
+// Drops the line break at the end of a file, so that the text continues there.
 std::string WithoutLastBreak(std::string text) {
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
@@ -67,7 +67,7 @@ std::string TextOfIds(const OpenedModel& model, const std::vector<int32_t>& ids)
                                     : fmt::format("{}", fmt::join(ids, " "));
 }
 
-// Where prompts come from: --prompt, --file and --ids (each may be repeated), --prompts, and one
+// The sources of prompts: --prompt, --file and --ids (each may be repeated), --prompts, and one
 // TEXT without a flag.
 struct PromptFlags {
   std::vector<std::string> texts, files, ids, lists;
@@ -89,15 +89,15 @@ struct PromptFlags {
                  "treat prompts as messages, and answer them; for models trained on conversations");
     flags.Value(Field{"system", &system, "with --chat: the system message"});
   }
-  // Returns true where there is any but the one on standard input.
+  // Returns true if there is a prompt other than standard input.
   bool given() const {
     return !(texts.empty() && files.empty() && ids.empty() && lists.empty() && positional.empty());
   }
 
-  // All prompts in this order: --prompt, TEXT, --file, --ids, --prompts. Where there is none, that
-  // of a pipe or file on standard input, else the one with which the model itself begins. Throws a
-  // kInput Error for what cannot be read, encoded or is none of the model's tokens, and for text
-  // where the model has no tokenizer.
+  // All prompts in this order: --prompt, TEXT, --file, --ids, --prompts. If there is none, a prompt
+  // from a pipe or file on standard input, else the model's own beginning. Throws a kInput Error if
+  // something cannot be read or encoded or is no token of the model, and for text if the model has
+  // no tokenizer.
   std::vector<Prompt> Read(const OpenedModel& model) const {
     std::vector<Prompt> prompts;
     for (const std::string& text : texts) prompts.push_back(OfText(model, text, "prompt"));
@@ -163,11 +163,11 @@ struct PromptFlags {
   }
 };
 
-// Lines of standard input, one at a time, as they come.
+// Reads lines of standard input one at a time, without waiting for more.
 class LineInput {
  public:
-  // The next line that is not empty, without its break; none at the end. Throws a kInput Error
-  // beyond 1 MiB, and Stopped.
+  // The next line that is not empty, without its line break; nothing at the end. Throws a kInput
+  // Error for a line beyond 1 MiB, and Stopped.
   std::optional<std::string> Next() {
     while (Fill()) {
       const size_t end = std::min(held_.find('\n'), held_.size());
@@ -180,8 +180,8 @@ class LineInput {
   }
 
  private:
-  // Returns true where `held_` begins with a whole line, after waiting for it; at the end the rest
-  // is one.
+  // Waits until `held_` begins with a complete line; at the end of input the rest is one. Returns
+  // false if there is none.
   bool Fill() {
     constexpr size_t kLongestLine = size_t{1} << 20;
     while (held_.find('\n') == held_.npos && !ended_) {
@@ -199,9 +199,9 @@ class LineInput {
   bool ended_ = false;
 };
 
-// Continues prompts, one after the other, by beam search, and tells the texts that it finds, as
-// text or as lines of JSON. `max_tokens`, `n`, `beams` and `length_penalty` are those of `options`.
-// Throws what BeamSearch throws.
+// Continues prompts one after the other by beam search, and prints the texts as text or as lines of
+// JSON. `max_tokens`, `n`, `beams` and `length_penalty` are taken from `options`. Throws what
+// BeamSearch throws.
 void TellBeams(Console& console, const OpenedModel& model, const std::vector<Prompt>& prompts,
                BeamSearchOptions options, std::optional<Dtype> cache) {
   const GptConfig& config = model.weights->config();
@@ -367,7 +367,7 @@ class GenerateCommand final : public Command {
             *model.weights,
             {.texts = std::min(texts, AtOnce()), .cache = model_.cache()}};
   }
-  // A draft guesses for one text at a time.
+  // A draft model supports one text at a time.
   int64_t AtOnce() const { return draft_.empty() ? batch_ : 1; }
 
   void OpenDraft(Console& console, const OpenedModel& model) {
@@ -415,7 +415,7 @@ class GenerateCommand final : public Command {
                            : Speed(teller.tokens(), teller.stats()));
   }
 
-  // Line after line of standard input: each continued by itself, or all of them a conversation.
+  // Reads lines of standard input: continues each, or treats them all as one conversation.
   void Converse(Console& console, const OpenedModel& model) {
     DecodeBatch batch = MakeBatch(model, 1);
     TextTeller teller(console, model, Options(model, console), guesser_.get());

@@ -23,7 +23,7 @@ class Generate : public TrainTest {
   std::string Words(const std::string& more) const {
     return "generate --seed 3 --max-tokens 8 --model " + At("run").string() + " " + more;
   }
-  // Returns the text that is added to a prompt, which does not depend on how that was given.
+  // Returns the text that is added to a prompt, which does not depend on the way it was given.
   std::string Text(const std::string& more) const {
     const ProgramRun run = Well(RunFolio(Words(more)));
     return run.out;
@@ -141,7 +141,7 @@ TEST_F(Generate, ADamagedCheckpointIsNoticed) {
   ExpectError(3, Words("x --model " + At("run/last").string()), "is damaged", "take another");
   fs::remove(At("run/best/tokenizer.json"));
   ExpectError(3, Words("x"), "run/best/tokenizer.json is missing");
-  // The files that a run needs to go on are none of a model's.
+  // The files for resuming a run are not needed by a model.
   fs::remove_all(At("run/last/train_state"));
   WriteFileAtomically(At("run/last/model.safetensors"), ReadFile(At("run/best/model.safetensors")));
   Well(RunFolio(Words("x --model " + At("run/last").string())));
@@ -273,7 +273,7 @@ TEST_F(Generate, FlagsSayWhatIsChosen) {
     EXPECT_EQ(ids(cut), greedy) << cut;
   }
   EXPECT_NE(ids("--typical 0.2 --temperature 3"), usual);
-  // 3 and 4 are far ahead: what they lose decides between them.
+  // 3 and 4 are far ahead: their penalties decide between them.
   EXPECT_EQ(ids("--greedy --logit-bias 3=90,4=85 --presence-penalty 20"),
             (std::vector<int>{3, 4, 3, 3, 3, 3, 3, 3}));
   EXPECT_EQ(ids("--greedy --logit-bias 3=90,4=75 --frequency-penalty 20"),
@@ -309,7 +309,7 @@ TEST_F(Generate, ProbabilitiesAreInTheLines) {
     EXPECT_EQ(all[i].at("likeliest")[0].at("log_probability"), all[i].at("log_probability"));
     EXPECT_TRUE(all[i].at("text").is_string());
   }
-  // The model's own, whatever is done to them.
+  // The model's own, whatever the sampling options.
   const nlohmann::json biased =
       JsonLines(Text("--json 'a small' --probabilities 1 --logit-bias 3=900 --max-tokens 1")).at(0);
   EXPECT_EQ(biased.at("probabilities")[0].at("likeliest")[0], all[0].at("likeliest")[0]);
@@ -358,7 +358,7 @@ TEST_F(Generate, LinesOfInputAreContinuedOneByOne) {
   ExpectError(3, Words("--interactive --chat"), ": the model has no chat template");
 }
 
-// A model that was taught to answer.
+// A model that was trained to answer.
 class Conversations : public TrainTest {
  protected:
   void SetUp() override {
@@ -452,7 +452,8 @@ TEST_F(Conversations, AModelMaySayHowItIsToBeSampled) {
 }
 
 TEST_F(Conversations, TheOldestTurnsAreForgottenAndThatIsSaid) {
-  std::string err;  // a turn has 4 + 4 + 4 tokens at most, a question 7; 36 are for the question
+  std::string err;  // a turn has at most 4 + 4 + 4 tokens, a question 7; 36 are left for the
+                    // question
   const std::vector<nlohmann::json> answers =
       Answers("1234\\n1234\\n1234\\n1234\\n", "--ban 256", &err);
   ASSERT_EQ(answers.size(), 4u);

@@ -53,7 +53,7 @@ void SamplingFlags::Add(Flags& flags) {
   for (Field& field : Dashed(ChoiceFields(options_, seed_))) flags.Value(std::move(field));
   flags.Group("");
   flags_ = &flags;
-  for (const Field& field : Dashed(SuggestedFields(options_))) {  // which the model decides
+  for (const Field& field : Dashed(SuggestedFields(options_))) {  // defaults from the model
     flags.Find("--" + field.key)->initial.clear();
   }
 }
@@ -70,7 +70,7 @@ void SamplingFlags::UseDefaults(const OpenedModel& model, Writing writing, Conso
   bool counts = false;
   for (size_t i = 0; i < to.size(); ++i) {
     if (IsGiven(to[i])) continue;
-    const bool cuts = to[i].key != "repetition-penalty";  // which the likeliest token passes
+    const bool cuts = to[i].key != "repetition-penalty";  // the likeliest token is never cut off
     counts = counts || (FieldText(from[i]) != FieldText(to[i]) && !(greedy && cuts));
     SetField(to[i], FieldText(from[i]), to[i].key);
   }

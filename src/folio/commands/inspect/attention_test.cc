@@ -25,7 +25,7 @@ nlohmann::json HeadOf(const nlohmann::json& json, int64_t layer, int64_t head, s
   return {};
 }
 
-// The rows of its weights, one behind the other.
+// The rows of its weights, concatenated.
 template <class T>
 std::vector<T> WeightsOf(const nlohmann::json& head) {
   std::vector<T> weights;

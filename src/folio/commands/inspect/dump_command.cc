@@ -1,4 +1,4 @@
-// `folio inspect dump`: everything that another implementation of the model can be compared with.
+// `folio inspect dump`: everything that is needed to compare another implementation of the model.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -29,12 +29,12 @@ struct TokenBatches {
 
   // Forward and backward of one of them; returns the loss.
   double Accumulate(TrainStep& train_step, int64_t k) const {
-    const auto of = [&](const std::vector<int32_t>& tokens) {
+    const auto part = [&](const std::vector<int32_t>& tokens) {
       return std::span(tokens).subspan(static_cast<size_t>(k * B * T), static_cast<size_t>(B * T));
     };
     const double rows = static_cast<double>(B * T);
     train_step.Begin();
-    return train_step.Accumulate(of(inputs), of(targets), 1 / rows, {}) / rows;
+    return train_step.Accumulate(part(inputs), part(targets), 1 / rows, {}) / rows;
   }
 };
 
@@ -86,7 +86,7 @@ TokenBatches ReadBatches(const std::filesystem::path& path, const GptConfig& con
   return batches;
 }
 
-// Keeps what a pass over (B,T) tokens shows of each layer, in memory of its own.
+// Keeps each layer's outputs of a pass over (B,T) tokens, in its own memory.
 class LayerSink : public TraceSink {
  public:
   LayerSink(Backend& backend, const GptConfig& config, int64_t B, int64_t T)
@@ -99,7 +99,7 @@ class LayerSink : public TraceSink {
     arena_ = Arena(plan_);
   }
 
-  // (B,H,T,T), the weights after softmax, and (B,T,C), the stream after the block.
+  // Attention weights after softmax (B,H,T,T), and the stream after the block (B,T,C).
   Tensor Attention(int64_t layer) const { return Get(2 * layer); }
   Tensor Hidden(int64_t layer) const { return Get(2 * layer + 1); }
 
@@ -108,8 +108,8 @@ class LayerSink : public TraceSink {
     if (point != TracePoint::kQkv) return;
     const Tensor weights = Attention(layer);
     const HeadLayout heads = config_.head_layout();
-    const auto columns = [&](const ColumnRange& of) {
-      return View(x, weights.dim(0), weights.dim(2), of);
+    const auto columns = [&](const ColumnRange& range) {
+      return View(x, weights.dim(0), weights.dim(2), range);
     };
     AttentionProbabilities(backend_, config_, layer, columns(heads.q()), columns(heads.k()),
                            weights);
@@ -197,7 +197,7 @@ class InspectDumpCommand final : public Command {
           {"grad." + info.name, table.View(info, Tensor(grads.data(), {table.flat_size()}))});
     }
 
-    std::vector<double> losses, grad_norms;  // of each AdamW step, before it
+    std::vector<double> losses, grad_norms;  // for each AdamW step, before it
     SafetensorsMetadata metadata{{"backend", backend_}};
     for (int64_t k = 0; k < adamw_steps_; ++k) {
       losses.push_back(batches.Accumulate(train_step, k));
@@ -216,8 +216,8 @@ class InspectDumpCommand final : public Command {
       metadata["clip"] = fmt::format("{}", clip_);
     }
     {
-      CatchSignals();                         // until the file is whole
-      const GuardedDirectory inside(model_);  // a run's own files lead nowhere
+      CatchSignals();                         // until the file is complete
+      const GuardedDirectory inside(model_);  // the run's own files must not be links to elsewhere
       WriteSafetensors(out_, tensors, metadata);
     }
     std::string text = fmt::format("loss  {:.9f}\n", loss);

@@ -27,7 +27,7 @@ class Dump : public InTemporaryDirectory {
     WriteSafetensors(At("tokens.safetensors"), std::span(&tensor, 1));
     return At("tokens.safetensors");
   }
-  // The answer of a dump of a model and its batches into `out.safetensors`.
+  // The output of a dump of a model and its batches into `out.safetensors`.
   nlohmann::json Dumped(const std::filesystem::path& batch, const std::string& more = "",
                         const std::filesystem::path& model = kTinyDirectory) const {
     return Answer(Words(batch, more, model));
@@ -40,7 +40,7 @@ class Dump : public InTemporaryDirectory {
   const std::filesystem::path out_ = At("out.safetensors");
 };
 
-// As part of the largest magnitude of the tensor.
+// Relative to the largest magnitude of the tensor.
 double Bound(const std::string& name) {
   if (name.starts_with("grad.")) return 1e-4;
   if (name.starts_with("losses") || name == "grad_norms") return 1e-4 / 5;
@@ -131,7 +131,7 @@ TEST_F(Dump, TheCommandTakesTheOptimizersSettings) {
              "--clip 0 --threads 1");
   EXPECT_EQ(json.at("losses").size(), 1);
   EXPECT_EQ(json.at("loss"), json.at("losses").at(0));
-  // Without memory AdamW moves every weight by lr against the sign of its gradient.
+  // In its first step AdamW moves every weight by lr against the sign of its gradient.
   const SafetensorsFile found(out_);
   const std::string name = "transformer.ln_f.weight";
   const std::vector<float> before =

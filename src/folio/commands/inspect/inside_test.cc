@@ -17,7 +17,7 @@ namespace {
 
 using InspectInside = InspectTest;
 
-// The order of the ids by falling probability, of equals the lower first.
+// The ids by falling probability, among equals the lower id first.
 std::vector<int32_t> Ranked(const std::vector<double>& log_probabilities) {
   std::vector<int32_t> ids(log_probabilities.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -208,7 +208,8 @@ TEST_F(InspectInside, EmbeddingsAsTextAndFigures) {
   EXPECT_TRUE(Contains(run, "260, 12 channels", "13, learned", "of the variance", "longest"));
   EXPECT_FALSE(std::filesystem::exists(At("all/neighbours.svg")));
   ExpectFigure("all/tokens.svg", {"first component", "letter", "digit", "punctuation"});
-  EXPECT_FALSE(Contains(ReadFile(At("all/tokens.svg")), "space and letter"));  // of bytes none is
+  // no token of bytes is
+  EXPECT_FALSE(Contains(ReadFile(At("all/tokens.svg")), "space and letter"));
   Well(RunFolio(Inspect("embeddings", "--points 5" + Svg("some"))));
   ExpectFigure("some/tokens.svg", {"Token embeddings: 5 of 260, and the density of all", "4", "h"});
   ExpectFigure("all/positions.svg", {"position", "cosine", "0", "12"});
@@ -260,7 +261,7 @@ TEST_F(InspectInside, MistakesHaveTheirExitStatus) {
   }
 }
 
-// Windows of 13 that begin every 6 tokens: what each adds is what it tells by itself.
+// Windows of 13 that begin every 6 tokens: each adds the same scores as it has by itself.
 TEST_F(InspectInside, ProbabilitiesOfALongTextAreThoseOfItsWindows) {
   const std::string text = "a text of forty bytes, or a little more";
   const nlohmann::json json = Seen("probabilities", "--text '" + text + "'");
@@ -284,7 +285,7 @@ TEST_F(InspectInside, ProbabilitiesOfALongTextAreThoseOfItsWindows) {
   ExpectDrawn("probabilities", "--text '" + text + "'", "long.svg", {"39 tokens, perplexity"});
 }
 
-// Before the model is read: there is none.
+// Refused before the model is read: it does not exist.
 TEST_F(InspectInside, PlacesThatAreNotThereAreRefusedBeforeTheWork) {
   const std::string none = At("none/x").string();
   for (const std::string what :

@@ -76,7 +76,7 @@ class InspectAttentionCommand final : public Command {
     if (view_.head && !view_.layer) {
       throw UsageError("--head needs --layer", {}, "give its layer: --layer 0");
     }
-    // A figure for each of several texts, unless they are rows of one layer's.
+    // One figure for each of several texts, unless they are rows of one figure for a layer.
     flags_.output.directory = flags_.text.count() > 1 && (!view_.layer || view_.head);
     view_.scale = scale_ == "linear" ? HeatScale::kLinear
                   : scale_ == "log"  ? HeatScale::kLog

@@ -50,7 +50,7 @@ ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_
   return {std::move(name), std::move(ids), T - P};
 }
 
-// ".png" of "a.PNG"; "" of a name without such an end.
+// ".png" for "a.PNG"; "" for a name without an extension.
 std::string KindOfFile(const std::string& path) {
   std::string kind = fs::path(path).extension().string();
   for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -88,12 +88,12 @@ std::vector<float> ReadMask(const std::string& path, int64_t T) {
   return mask;
 }
 
-// "--text", and where there are several "--text 2".
+// "--text", or "--text 2" if there are several.
 std::string Numbered(const std::string& flag, size_t i, size_t count) {
   return count == 1 ? flag : fmt::format("{} {}", flag, i + 1);
 }
 
-// Throws where the directory of figures that --svg `path` asks for cannot be.
+// Throws if the directory of figures for --svg `path` is not possible.
 void RequireFigureDirectory(const std::string& path) {
   static const std::set<std::string> kFiles = {".svg", ".png", ".jpg", ".pdf", ".html", ".htm"};
   std::error_code ignored;
@@ -130,7 +130,7 @@ void TextFlags::Add(Flags& flags) {
 
 std::vector<ModelText> ReadTexts(const OpenedModel& model, const TextFlags& flags,
                                  TextLength length) {
-  // A mask has a row for each of the tokens that are seen together.
+  // A mask needs a row for each token in one window.
   const bool any_length = length == TextLength::kAny && flags.mask.empty();
   std::vector<ModelText> read;
   const auto add = [&](const std::string& name, std::vector<int32_t> ids) {
@@ -200,8 +200,8 @@ void OutputFlags::Check(const Console& console) const {
 }
 
 void OutputFlags::Show(Console& console, const Report& report) const {
-  if (!svg.empty() || !html.empty()) CatchSignals();  // until the files are whole
-  // Before stdout: its reader may go away.
+  if (!svg.empty() || !html.empty()) CatchSignals();  // until the files are complete
+  // Before stdout, whose reader may close it.
   if (!svg.empty()) {
     const auto figures = ReportFigures(report);
     if (directory) {

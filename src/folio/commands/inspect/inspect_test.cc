@@ -1,4 +1,4 @@
-// These tests check what `folio inspect model` and `folio inspect plan` say, through the real
+// These tests check the output of `folio inspect model` and `folio inspect plan`, through the real
 // program.
 #include <gtest/gtest.h>
 
@@ -51,10 +51,10 @@ TEST(InspectModel, CountsOfThePresets) {
 }
 
 TEST(InspectModel, BeginsWithTheModelAsAWhole) {
-  const std::string of =
+  const std::string command =
       "inspect model --preset gpt2 --set model.tie_word_embeddings=false "
       "--set model.norm_position=post --set model.n_inner=1000";
-  const std::string text = RunFolio(of).out;
+  const std::string text = RunFolio(command).out;
   EXPECT_TRUE(
       text.starts_with("layers       12\n"
                        "heads        12 of 64 channels\n"
@@ -66,7 +66,7 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
                        "activation   gelu_new\n\n"
                        "name "))
       << text;
-  const nlohmann::json summary = Answer(of).at("summary");
+  const nlohmann::json summary = Answer(command).at("summary");
   EXPECT_EQ(summary,
             nlohmann::json::parse(
                 R"({"layers": 12, "heads": 12, "kv_heads": 12, "head_size": 64, "channels": 768,
@@ -75,9 +75,11 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
 }
 
 TEST(InspectModel, SaysHowManyHeadsHaveKeysAndValues) {
-  const std::string of = "inspect model --preset gpt2 --set model.n_kv_head=4 model.head_dim=32";
-  EXPECT_TRUE(Contains(RunFolio(of).out, "heads        12 of 32 channels, 4 of keys and values\n"));
-  const nlohmann::json json = Answer(of);
+  const std::string command =
+      "inspect model --preset gpt2 --set model.n_kv_head=4 model.head_dim=32";
+  EXPECT_TRUE(
+      Contains(RunFolio(command).out, "heads        12 of 32 channels, 4 of keys and values\n"));
+  const nlohmann::json json = Answer(command);
   EXPECT_EQ(json.at("summary").at("kv_heads"), 4);
   const ProgramRun wrong =
       Ended(2, RunFolio("inspect model --preset gpt2 --set model.n_kv_head=5"));

@@ -23,8 +23,8 @@
 
 namespace folio {
 
-// For the tests of `folio inspect`: a model of bytes made on the spot, and those whose numbers an
-// independent implementation computed in float64.
+// For the tests of `folio inspect`: a model of bytes created on the fly, and models whose numbers
+// an independent implementation computed in float64.
 
 // A fixture, and the first sequence of its first batch.
 struct GoldenModel {
@@ -36,7 +36,7 @@ struct GoldenModel {
     tokens.assign(batches.begin(), batches.begin() + T + 1);
   }
 
-  // " --model DIR --ids 3,1,4", of the first T tokens: those whose logits are known.
+  // " --model DIR --ids 3,1,4", for the first T tokens: those with known logits.
   std::string Flags() const {
     std::string ids;
     for (int64_t t = 0; t < T; ++t) {
@@ -78,16 +78,16 @@ class InspectTest : public InTemporaryDirectory {
     ByteTokenizer().Save(At("model").string());
   }
 
-  // `folio inspect WHAT --model` of the model of bytes.
+  // `folio inspect WHAT --model` for the model of bytes.
   std::string Inspect(const std::string& what, const std::string& flags) const {
     return "inspect " + what + " --model " + At("model").string() + " " + flags;
   }
-  // The answer to it with --json.
+  // Its output with --json.
   nlohmann::json Seen(const std::string& what, const std::string& flags) const {
     return Answer(Inspect(what, flags));
   }
   std::string Svg(const std::string& name) const { return " --svg " + At(name).string(); }
-  // The same with a figure, which must come out well.
+  // The same with a figure, which must be sound.
   void ExpectDrawn(const std::string& what, const std::string& flags, const std::string& name,
                    const std::vector<std::string>& labels) const {
     const ProgramRun run = Well(RunFolio(Inspect(what, flags + Svg(name))));

@@ -66,8 +66,8 @@ class PlotCommand final : public Command {
     const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
     const Report report = RunsReport(runs, metrics, options_);
     if (!out_.empty()) {
-      CatchSignals();  // until the figure is whole
-      // A figure in a run takes the place of a link there.
+      CatchSignals();  // until the figure is complete
+      // Inside of a run a figure replaces a link instead of following it.
       std::vector<GuardedDirectory> inside;
       for (const PlottedRun& run : runs) inside.emplace_back(run.dir);
       WriteFileAtomically(out_,

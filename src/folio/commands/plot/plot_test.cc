@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 class Plot : public InTemporaryDirectory {
  protected:
-  // A run of so many steps whose loss falls from about `begin`, evaluated at every tenth step.
+  // A run of this many steps whose loss falls from about `begin`, evaluated at every tenth step.
   void MakeRun(const std::string& name, int64_t steps, double begin = 4,
                const std::string& config = "") {
     CreateDirectories(At(name));
@@ -45,7 +45,7 @@ class Plot : public InTemporaryDirectory {
     const ProgramRun run = Well(Run("--json " + arguments));
     return nlohmann::json::parse(run.out, nullptr, false);
   }
-  // Draws the runs; with labels, looks at the figure too, which takes half a second.
+  // Draws the runs; with labels, also checks the figure, which takes half a second.
   std::string Drawn(const std::string& arguments, const std::vector<std::string>& labels) const {
     Well(Run(arguments + " --out " + Path("figure.svg")));
     const std::string svg = ReadFile(At("figure.svg"));

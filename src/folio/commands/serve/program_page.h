@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// The page of this program, with the runs in some directories.
+// The page of this program, with the runs in these directories.
 inline PageOptions ProgramPage(std::vector<std::filesystem::path> runs) {
   return {.version = Version(),
           .build = fmt::format("{}, {}", BuildType(), Compiler()),

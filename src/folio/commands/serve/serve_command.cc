@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory, and the files that links in it lead to: caches keep models so.
+// Adds a directory, and the targets of links in it: caches store models that way.
 void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
   files.push_back(dir);
   std::error_code failed;
@@ -45,7 +45,7 @@ void AddDirectory(const fs::path& dir, std::vector<fs::path>& files) {
   }
 }
 
-// Adds what is read of one path or name.
+// Adds the files that are read for one path or name.
 void AddModel(const std::string& model, std::vector<fs::path>& files) {
   const fs::path fetched = FetchedDir(model);
   std::error_code ignored;
@@ -55,26 +55,26 @@ void AddModel(const std::string& model, std::vector<fs::path>& files) {
   } else if (fs::exists(model, ignored)) {
     const fs::path dir = fs::absolute(model).parent_path();
     AddDirectory(dir, files);
-    files.push_back(dir.parent_path() / "data");  // where nanoGPT keeps the tokenizers of its files
+    files.push_back(dir.parent_path() / "data");  // where nanoGPT keeps the tokenizers of its data
   } else if (!fetched.empty()) {
     AddDirectory(fetched, files);
   }
 }
 
-// Where the files lie that are read to open a model, an adapter or a tokenizer: of a directory all
-// that is beneath it, with what links in it lead to, of a file all that is beside it, of a name
-// what was fetched; and the model that an adapter names. A checkpoint that a crash left aside is
-// put back in its place.
+// The files and directories that are read to open a model, an adapter or a tokenizer: for a
+// directory everything below it and the targets of its links, for a file everything beside it, for
+// a name what was fetched; and the model that an adapter names. A checkpoint that a crash left
+// under a temporary name is restored.
 std::vector<fs::path> FilesToOpen(const std::string& model) {
-  std::vector<fs::path> files = {FetchedHome("tokenizers")};  // of models that came without one
+  std::vector<fs::path> files = {FetchedHome("tokenizers")};  // for models without a tokenizer
   AddModel(model, files);
   const fs::path found = FindModelDir(model);
   if (Exists(found / kBaseModelFile)) AddModel(LoadBaseModel(found).path, files);
   return files;
 }
 
-// Returns the name by which requests call a model, and its path: of "NAME=PATH", or with the name
-// of its run, directory or file.
+// Returns a model's name in requests, and its path: from "NAME=PATH", or with the name of its run,
+// directory or file.
 std::pair<std::string, std::string> NameAndPath(const std::string& given) {
   const size_t equals = given.find('=');
   if (equals != std::string::npos && !fs::exists(given)) {
@@ -87,7 +87,7 @@ std::pair<std::string, std::string> NameAndPath(const std::string& given) {
   return {fs::is_directory(path) ? named.filename().string() : named.stem().string(), given};
 }
 
-// Adds the directories of a file's name and of what it is a link to.
+// Adds the directories of a file's name and of its link's target.
 void AddDirectoriesOf(const std::string& file, std::vector<fs::path>& directories) {
   directories.push_back(fs::absolute(file).parent_path());
   directories.push_back(fs::weakly_canonical(file).parent_path());
@@ -258,7 +258,7 @@ class ServeCommand final : public Command {
     return options;
   }
 
-  // Before there is another thread, and before files of strangers are read.
+  // Call before other threads start, and before untrusted files are read.
   void Confine(Console& console) const {
     SandboxRules rules{.readable = RunDirectories()};
     for (const auto* list : {&models_, &adapters_}) {
@@ -271,7 +271,7 @@ class ServeCommand final : public Command {
     for (const std::string& file : {model_.tokenizer, model_.chat_template}) {
       for (auto& path : FilesToOpen(file)) rules.readable.push_back(std::move(path));
     }
-    // SIGHUP opens what has their names then.
+    // SIGHUP opens the files that then have these names.
     if (!key_file_.empty()) AddDirectoriesOf(key_file_, rules.readable);
     if (!log_file_.empty() && log_file_ != "-") AddDirectoriesOf(log_file_, rules.writable);
     const Sandbox sandbox = EnterSandbox(rules);
@@ -290,7 +290,7 @@ class ServeCommand final : public Command {
     return proxies;
   }
 
-  // A file that is none leaves the keys as they are. One without keys takes all of them back.
+  // An invalid file leaves the keys unchanged. One without keys removes all of them.
   void ReloadKeys(Console& console, Service& service) const {
     if (key_file_.empty()) return;
     try {
@@ -318,7 +318,7 @@ class ServeCommand final : public Command {
     return {runs_.begin(), runs_.end()};
   }
 
-  // By the names of their models.
+  // Adapters by the names of their models.
   std::map<std::string, std::string> Adapters() const {
     std::vector<std::string> names;
     for (const std::string& given : models_) names.push_back(NameAndPath(given).first);

@@ -78,7 +78,7 @@ class Serve : public TrainTest {
   }
 
   pid_t process_ = 0;
-  bool in_terminal_ = false;  // its standard input is one, the other end of which is `terminal_`
+  bool in_terminal_ = false;  // its standard input is a terminal, whose other end is `terminal_`
   int terminal_ = -1;
   std::string url_;
   std::optional<HttpClient> client_;
@@ -132,7 +132,7 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
     const auto answer = client_->Get("/v1/models", {{"X-Api-Key", key}});
     return answer.status;
   };
-  // Reads again, until it has said so.
+  // Reloads until it has reported this.
   const auto reload = [&](const char* word) {
     const size_t before = Count(Err(), word);
     kill(process_, SIGHUP);
@@ -178,7 +178,7 @@ TEST_F(Serve, SighupReadsKeysAndOpensTheLogAnew) {
   EXPECT_EQ(Err().find("GET"), std::string::npos) << "what is logged is not told besides";
 }
 
-// In rounds of forty, from an address each, bodies that are refused once they have come.
+// In rounds of forty, each from one address, with bodies that are refused when they are complete.
 TEST_F(Serve, LargeBodiesTakeNoMoreThanTheMemoryOfRequests) {
   if (kSanitized) GTEST_SKIP() << "sanitizers keep what was freed";
   constexpr int kBudget = 64;  // MB
@@ -215,7 +215,7 @@ TEST_F(Serve, LargeBodiesTakeNoMoreThanTheMemoryOfRequests) {
   EXPECT_LE(megabytes("VmRSS") - before, kBuffers);
 }
 
-// The systemd unit starts it again after the status with which it ends.
+// The systemd unit restarts it after the status with which it ends.
 TEST_F(Serve, AModelThatIsCutEndsItWithAStatusThatIsRestarted) {
   Start("");
   for (const auto& file : std::filesystem::recursive_directory_iterator(At("run"))) {
@@ -253,7 +253,7 @@ TEST_F(Serve, LetsRequestsEndBeforeItDoes) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(End(SIGTERM), 0);
   asking.join();
-  // It had begun, or it was never taken; it was not cut off.
+  // It was started, or never accepted; it was not interrupted.
   EXPECT_TRUE(status == 200 || status == 0) << status;
 }
 
@@ -296,8 +296,8 @@ TEST_F(Serve, ARunIsStoppedAndWrittenWithFromItsPage) {
   EXPECT_EQ(written.status, 200) << written.body;
   EXPECT_EQ(client_->Ask("POST", "/api/runs/run/stop", "{}").status, 202);
   EXPECT_EQ(End(0), 130) << Err();
-  // The last step that was made is saved: the log says it by its loss, or by an evaluation behind
-  // it. A run that is stopped at once has made none.
+  // The last completed step is saved: the log has its loss, or an evaluation after it. A run that
+  // is stopped at once has none.
   const Strings rows = Split(ReadFile(At("run/metrics.jsonl")), '\n');
   int steps = 0;
   if (rows.size() > 1) {
@@ -357,7 +357,7 @@ TEST_F(Serve, ReadsNothingBesideItsModelsAndRuns) {
   };
   copy("runs/here");
   copy("model");
-  // The ids of the runs of which the last step is known.
+  // The ids of the runs whose last step is known.
   const auto read = [&] {
     std::set<std::string> ids;
     const auto answer = client_->Get("/api/runs");
@@ -380,7 +380,7 @@ TEST_F(Serve, ReadsNothingBesideItsModelsAndRuns) {
 }
 
 TEST_F(Serve, AModelBehindLinksIsServed) {
-  // As a cache of downloads keeps it: each file is a link to a blob elsewhere.
+  // Like a cache of downloads: each file is a link to a blob elsewhere.
   std::filesystem::create_directories(At("snapshot"));
   for (const auto& file : std::filesystem::directory_iterator(At("run/last"))) {
     if (file.is_regular_file()) {

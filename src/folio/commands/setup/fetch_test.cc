@@ -37,7 +37,7 @@ TEST_F(Fetch, EveryFileIsPinned) {
       EXPECT_EQ(file.sha256.find_first_not_of("0123456789abcdef"), file.sha256.npos);
       EXPECT_GT(file.bytes, 0);
     }
-    // The page is that of the weights' repository, whose commits are named in full.
+    // The page is that of the weights' repository, with full commit names.
     const std::string_view url = model.files.back().url;
     const size_t at = url.find("/resolve/");
     EXPECT_TRUE(model.page.starts_with(std::string(url.substr(0, at)) + "/tree/")) << model.page;
@@ -82,7 +82,7 @@ TEST_F(Fetch, ANameIsAFetchedModelUnlessThereIsSuchAPath) {
   const std::string generate = "$F generate --model gpt2 --ids 1,2 --max-tokens 1 --seed 1 -q";
   EXPECT_TRUE(Contains(Ended(3, Shell(generate)).err, "the model gpt2 is not on this machine",
                        "folio fetch gpt2"));
-  // A file that lies there is not hashed again.
+  // An existing file is not hashed again.
   const std::string fixture = Fixture("gpt2-tiny").string();
   const std::string there =
       "cp " + fixture + "/config.json " + fixture + "/model.safetensors home/models/gpt2; ";
@@ -100,7 +100,7 @@ class FetchRepository : public Fetch {
   ProgramRun OfHub(const TestHub& hub, const std::string& text) const {
     return Shell(fmt::format("export HF_ENDPOINT={} no_proxy='*'; {}", hub.url(), text));
   }
-  // A model that is large enough for its beginning to be kept.
+  // A model so large that its beginning is kept.
   static std::string Large() {
     std::string bytes;
     while (bytes.size() < 3 << 20) bytes += fmt::format("{},", bytes.size());

@@ -23,7 +23,7 @@
 namespace folio {
 namespace {
 
-// The files of a repository that its model is made of, as the hub lists them now.
+// The files of a repository that belong to its model, as the hub lists them now.
 PublishedSet SetOfRepository(const std::string& name, const RepositoryModel& model) {
   RequireFetchedHome("models");
   Hub hub = Hub::OfEnvironment();
@@ -67,7 +67,7 @@ std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>
       Join(names, ", "), published->page, set.dir.string());
 }
 
-// The published models, which `--model NAME` opens once they are fetched.
+// The published models, which `--model NAME` opens after they were fetched.
 const PublishedKind& PublishedModelSets() {
   static const PublishedKind kind = {.one = "model",
                                      .many = "models",

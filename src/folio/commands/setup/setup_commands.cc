@@ -58,7 +58,7 @@ class ConfigShowCommand final : public Command {
     settings_.UsePreset(preset_);
     settings_.layers.ReadSources(context.sources);
     settings_.Resolve();
-    // A run takes these over from the model that it begins with.
+    // A run takes these settings from the model that it starts from.
     const TrainConfig& train = settings_.config.train;
     if (!train.init.empty()) {
       UseInitialModel(settings_, FindModel(train.init, Loading::kMap, train.init_adapter));
@@ -127,8 +127,7 @@ std::vector<std::string> SimdExtensions() {
   return found;
 }
 
-// How this machine looks, and how fast matrices of each dtype are multiplied, measured for a
-// moment.
+// A description of this machine, with a brief measurement of matrix products in each dtype.
 Report MachineReport() {
   constexpr double kSeconds = 0.15;
   constexpr uint64_t kGigabyte = uint64_t{1} << 30;
@@ -178,7 +177,7 @@ Report MachineReport() {
       {"gpu", "gpu", {"not used: folio runs on the CPU, there is no GPU support yet", Json()}});
   facts.push_back({"landlock", "sandbox", {DescribeSandbox(sandbox), sandbox.landlock}});
   facts.push_back({"seccomp", "", sandbox.seccomp});
-  // The things that will make folio slow or fail.
+  // Causes for folio to be slow or fail.
   Json warnings = Json::array();
   const auto warn = [&](bool bad, const char* warning) {
     if (!bad) return;
@@ -236,7 +235,7 @@ class CompletionCommand final : public Command {
   std::string shell_;
 };
 
-// The scripts call this command: it prints a candidate in each line, a tab, and what it is.
+// Called by the completion scripts: prints lines of a candidate, a tab and its description.
 class CompleteCommand final : public Command {
  public:
   CommandInfo info() const override {
@@ -277,7 +276,7 @@ class HelpCommand final : public Command {
 
   int Run(const Context& context) override {
     if (!man_.empty()) {
-      CatchSignals();  // until the pages are whole
+      CatchSignals();  // until the pages are complete
       CreateDirectories(man_);
       for (const ManPage& page : ManPages(context.command_line, Version())) {
         WriteFileAtomically(std::filesystem::path(man_) / page.file, page.text);

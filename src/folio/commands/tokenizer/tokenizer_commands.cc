@@ -35,7 +35,7 @@
 namespace folio {
 namespace {
 
-// Explanations are read by people.
+// Longer texts are not explained: people read the output.
 constexpr size_t kLongestExplained = size_t{1} << 26;
 
 class TokenizerEncodeCommand final : public Command {
@@ -264,7 +264,7 @@ TextCount CountText(const Tokenizer& tokenizer, const std::string& file, const S
   return count;
 }
 
-// The texts and what they have together: a table, or one JSON object (`json`).
+// The texts and their totals: a table, or one JSON object (`json`).
 std::string DescribeCounts(std::vector<TextCount> counts, bool json) {
   TextCount total{.name = "total"};
   for (const TextCount& count : counts) {
@@ -374,13 +374,13 @@ class TokenizerInfoCommand final : public Command {
   std::vector<std::string> tokens_;
 };
 
-// Shows how far one kind of work is, and ends it by Stopped on request.
+// Shows the progress of one phase, and throws Stopped on request.
 class Phase {
  public:
   Phase(const Context& context, std::string unit)
       : progress_(context.console, context.progress_mode), unit_(std::move(unit)) {}
 
-  // `total` is 0 where nobody knows.
+  // `total` is 0 if unknown.
   void Show(int64_t done, int64_t total) {
     ThrowIfStopRequested();
     if (!progress_.Due()) return;

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr int32_t kSmallEnd = 70'000;  // more than 16 bits
 
-// Bytes, a few merges ("hello" is 259, " wo" 261, the last one begins a character) and
-// two special tokens; one can be cut inside.
+// Bytes, a few merges ("hello" is 259, " wo" 261, the last one begins a character) and two special
+// tokens; one has a place to cut inside.
 BpeVocab HelloVocab() {
   BpeVocab vocab = ByteVocab();
   const int32_t ll = AddMerge(vocab, 'l', 'l');
@@ -42,7 +42,7 @@ BpeVocab HelloVocab() {
   return vocab;
 }
 
-// Runs `folio tokenizer` in a directory that holds the tokenizers bpe/ (HelloVocab) and char/ (line
+// Runs `folio tokenizer` in a directory with the tokenizers bpe/ (HelloVocab) and char/ (line
 // break, space, a, b, é).
 class TokenizerCommandTest : public InTemporaryDirectory {
  protected:
@@ -135,7 +135,8 @@ TEST_F(TokenizerCommandTest, ADisallowedTokenFarBackIsSeenBeforeAnythingIsWritte
 }
 
 TEST_F(TokenizerCommandTest, LongInputsGiveTheIdsOfTheWhole) {
-  // The beginning makes the pieces that are read, a power of two long, end inside special tokens.
+  // The beginning makes the pieces that are read, whose size is a power of two, end inside of
+  // special tokens.
   std::string text = "hello hello ";
   while (text.size() < (size_t{kSanitized ? 10 : 70} << 20))
     text += "hello wo, hello <|end|> hell é\n";
@@ -451,7 +452,7 @@ TEST_F(TokenizerCommandTest, FilesFromADirectoryAreCheckedAndKept) {
   }
   Wrong("FOLIO_HOME=h $T fetch gpt2 --from bad -q", 3);
   Well(Shell("FOLIO_HOME=h $T fetch gpt2 --from '" + source + "'"));
-  // Nothing is asked of the network any more.
+  // Nothing is requested from the network any more.
   EXPECT_TRUE(Contains(Well(Shell("https_proxy=http://127.0.0.1:1 FOLIO_HOME=h $T fetch gpt2")).err,
                        "already"));
   EXPECT_EQ(Out("FOLIO_HOME=h $T encode --text 'Hello, world' --tokenizer gpt2"), "15496 11 995\n");
@@ -503,8 +504,8 @@ TEST_F(TokenizerTrainTest, SpecialTokensComeFirstWhereThatIsAsked) {
   EXPECT_EQ(Out("$T encode --text '<b>ab' --special allow --tokenizer ./made"), "1 258\n");
 }
 
-// The text is read in windows, of which one ends in the middle of a pretoken without a place to
-// cut, and the others behind whatever comes.
+// The text is read in windows, one of which ends in the middle of a pretoken without a place to
+// cut, and the others at arbitrary places.
 TEST_F(TokenizerTrainTest, TextLongerThanAWindowIsOneText) {
   const std::string text =
       Words((size_t{1} << 25) - 2'000'000) + std::string(3'000'001, 'x') + Words(3'000'000);

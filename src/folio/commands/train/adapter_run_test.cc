@@ -1,4 +1,4 @@
-// Runs that keep adapters alone (--save adapter), and what opens them, through the real program.
+// Runs that save only adapters (--save adapter), and opening them, through the real program.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ TEST_F(AdapterRun, RefusesAModelThatIsGoneOrAnother) {
   // Its help is right.
   Well(RunFolio("generate --max-tokens 2 --model " + At("gone").string() + " --adapter " +
                 At("tuned/best").string()));
-  // Another model of the same shape takes its place.
+  // Another model of the same shape replaces it.
   Well(Train("model.bias=false --seed 5"));
   fs::rename(At("run"), At("model"));
   for (const std::string& words : {"generate --max-tokens 2" + model, resume}) {
@@ -109,7 +109,7 @@ TEST_F(AdapterRun, RefusesAModelThatIsGoneOrAnother) {
   fs::remove_all(At("model"));
   fs::rename(At("gone"), At("model"));
   Well(RunFolio(resume));
-  // A file that leads to itself, or nowhere.
+  // A file that refers to itself, or to nothing.
   const fs::path base = At("tuned/best") / kBaseModelFile;
   fs::remove(At("tuned/best/SHA256SUMS"));
   SaveBaseModel(At("tuned/best"), {.path = At("tuned/best").string(), .sha256 = "0"});

@@ -1,5 +1,5 @@
-// Training on conversations, on a data set of nanoGPT, and on one that is shortened, through the
-// real program.
+// Training on conversations, on a nanoGPT data set, and on one that was shortened, through the real
+// program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "folio/io/file.h"
 #include "folio/model_files/checkpoint.h"
 #include "folio/text/tokenizer.h"
+#include "folio/text/tokenizer_file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/json.h"
 #include "tests/kit/paths.h"
@@ -53,11 +54,11 @@ TEST_F(NanoGptData, TrainsWithItsCharactersAndItsAlphabet) {
   EXPECT_TRUE(Contains(
       Well(RunFolio("generate --max-tokens 9 --json --prompt 'ROMEO:\n'" + model)).out, "ROMEO:"));
   ExpectError(3, "generate --prompt 7" + model, "no token for the character '7'");
-  // It goes on, and by itself too: the run has its tokenizer.
+  // It continues, also without the data's tokenizer: the run has its own.
   Well(RunFolio(Resumed("--max-steps 5")));
   fs::remove(At("chars/meta.pkl"));
   Well(RunFolio("generate --max-tokens 2 --prompt Thou" + model));
-  // A model of characters that are not these is told from it.
+  // A model with other characters is detected.
   fs::copy_file(SourceDir() / "tests/fixtures/nanogpt-tiny/meta.pkl", At("chars/meta.pkl"));
   ExpectError(3, Resumed("--max-steps 6"),
               ": the data was prepared with a different tokenizer than the model's");
@@ -67,7 +68,7 @@ TEST_F(NanoGptData, HeldOutTokensMayBeCalledValidAndTheTextJoinsOthers) {
   fs::rename(At("chars/val.bin"), At("chars/valid.bin"));
   Well(Train());
   Well(RunFolio("eval perplexity --json " + data_ + " --model " + At("run").string()));
-  // As a tokenizer by itself.
+  // As a separate tokenizer.
   const ProgramRun ids = RunFolio("tokenizer encode --tokenizer " + data_ + " --text '\n ROMEO'");
   EXPECT_TRUE(Contains(ids.out, "0", "1", "30")) << ids.out << ids.err;
 }
@@ -84,8 +85,7 @@ TEST_F(NanoGptData, WhatDoesNotFitIsRefusedByName) {
 
 class TrainsOnConversations : public TrainTest {
  protected:
-  // Forty of them, of which every tenth asks for "held out N"; the first is as long as it should
-  // be.
+  // Forty of them; every tenth asks for "held out N"; the first has the given length.
   void Write(size_t longest) {
     std::string lines;
     for (int i = 0; i < 40; ++i) {
@@ -117,18 +117,18 @@ TEST_F(TrainsOnConversations, ASampleAnswersAHeldOutQuestionAndBeginsNoTurn) {
     EXPECT_EQ(Count(sample.at("text").get<std::string>(), "<|"), 0u) << sample;
   }
   EXPECT_TRUE(Contains(run.err, "--- sample after step 1\nuser: held out 9?\nassistant: "));
-  // One's own question.
+  // The user's own question.
   Well(Train(size + "--overwrite --set 'log.sample_prompt=what?'"));
   samples = Samples();
   EXPECT_EQ(samples.at(0).at("prompt"), "user: what?\nassistant: ");
-  // Nor does an answer begin one that somebody asks for.
+  // An answer with its own prompt does not begin another turn either.
   const ProgramRun answer = Well(
       RunFolio("generate --chat --prompt 'what is 3?' --temperature 3 --max-tokens 60 --model " +
                At("run").string()));
   EXPECT_EQ(Count(answer.out, "<|"), 0u) << answer.out;
 }
 
-// Messages are ordinary text all the same.
+// Messages are ordinary text nevertheless.
 TEST_F(TrainsOnConversations, TheTemplateWritesTokensThatWereAdded) {
   Write(0);
   const std::string said = ReadFile(data_);
@@ -150,7 +150,7 @@ TEST_F(TrainsOnConversations, TheTemplateWritesTokensThatWereAdded) {
   EXPECT_EQ(begins, 80);
   EXPECT_EQ(ends, 80);
   Well(RunFolio(Resumed("--max-steps 5")));
-  // Without a template the tokens of roles come beside them.
+  // Without a template the role tokens are added to them.
   Well(Train("model.n_positions=64 --context 64 --tokenizer bytes --add-tokens '<a>' --overwrite"));
   EXPECT_EQ(LoadModelConfig(At("run/last")).vocab_size, 262);
   Well(RunFolio(Resumed("--max-steps 5")));
@@ -182,7 +182,7 @@ TEST_F(TrainsOnConversations, OneThatIsNotIsRefusedWithHowManyWouldBeCut) {
       Well(RunFolio("train --preset char-cpu --context 64 --data " + data_ + out));
   EXPECT_TRUE(Contains(cut.err, "the longest has 81; they are truncated"));
   Well(RunFolio(Resumed("--max-steps 2")));
-  // A model that is there has the positions that it has.
+  // An existing model keeps its number of positions.
   const std::string init = "train --init " + At("run").string() + " --max-steps 1 --out " +
                            At("tuned").string() + " --data " + data_;
   EXPECT_TRUE(

@@ -1,5 +1,4 @@
-// What fine-tuning teaches when nobody says how, how long it takes, and what is told of it, through
-// the real program.
+// Fine-tuning with default settings: its quality, length and output, through the real program.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -154,7 +153,7 @@ TEST_F(EvaluationsOfFineTuning, MakeACurve) {
     EXPECT_EQ(steps.front(), 0) << how;
     return steps.size();
   };
-  // As many as take a tenth of the run: in two batches each, of which three take a step.
+  // As many as take a tenth of the run: each takes two batches, and a step takes three.
   EXPECT_GE(evaluations("--max-steps 59"), 9u);
   EXPECT_GE(evaluations("--max-steps 59 --lora 4"), 9u);
   EXPECT_GE(evaluations("--max-steps 120"), 12u);
@@ -170,7 +169,7 @@ TEST_F(Learned, IsToldWithTheLossBeforeAndAfter) {
   EXPECT_TRUE(Contains(run.out, fmt::format("held-out loss {:.4f} before training, now {:.4f}",
                                             *log.front().val_loss, *log.back().val_loss)));
   EXPECT_EQ(Count(run.err, "warning"), 0u) << run.err;
-  // The part that goes on knows how it began.
+  // The resumed part knows how the run began.
   const ProgramRun more =
       Well(RunFolio("train --resume --json --max-steps 42 --out " + At("tuned").string()));
   EXPECT_EQ(Event(more, "done").at("first_val_loss"), *log.front().val_loss);

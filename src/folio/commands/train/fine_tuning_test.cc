@@ -41,7 +41,7 @@ TEST_F(FineTuningProgram, GoesOnFromTheModelsParametersSizesAndTokenizer) {
   EXPECT_EQ(Chosen("bias"), "false");
   EXPECT_EQ(Chosen("attn_pdrop"), "0.1");
   EXPECT_EQ(Chosen("context"), "16");
-  // A text with a character that the model has no token for.
+  // A text with a character for which the model has no token.
   WriteFileAtomically(At("other.txt"), ReadFile(data_) + "\xC3\xA4");
   ExpectError(3, Init("--overwrite --data " + At("other.txt").string()), "no token");
 }
@@ -107,7 +107,7 @@ TEST_F(FineTuningProgram, AdaptersAreSavedBesideTheMergedModel) {
   ExpectError(2, Init("--lora 2 --overwrite --set lora.targets=q_proj"), "no layer 'q_proj'");
 }
 
-// Of a model whose family has q, k and v apart, by the family's names and by what the layers do.
+// For a model whose family separates q, k and v, by the family's names and by the layers' roles.
 TEST_F(FineTuningProgram, AdaptersAreOfLayersAsTheFamilyHasThem) {
   fs::remove_all(At("model"));
   Well(
@@ -141,7 +141,7 @@ TEST_F(FineTuningProgram, AnAdapterIsAddedToTheModelFirst) {
   const ProgramRun run = Well(RunFolio(Init("--max-steps 0" + adapter, "more")));
   EXPECT_EQ(Bytes("more/last"), Bytes("tuned/last"));
   EXPECT_NE(Bytes("more/last"), Bytes("model/best"));
-  // An adapter of its own belongs to the merged model, which the run keeps.
+  // An adapter belongs to the merged model, which the run keeps.
   const ProgramRun again = Well(RunFolio(Init("--lora 2" + adapter, "again")));
   EXPECT_EQ(Bytes("again/base"), Bytes("tuned/last"));
   EXPECT_TRUE(Contains(ReadFile(At("again/last/adapter/adapter_config.json")),
@@ -185,7 +185,7 @@ TEST_F(FineTuningProgram, SpecialTokensAreAddedWithTheirRows) {
   const ProgramRun ids = RunFolio("tokenizer encode --special allow --tokenizer " +
                                   At("tuned/last").string() + " --text 'a<|end|><|user|>'");
   EXPECT_TRUE(Contains(ids.out, "97", "258", "257")) << ids.out << ids.err;
-  // Data that was prepared with it goes with the model too.
+  // Data prepared with it fits the model too.
   Ended(2, RunFolio(init + " --overwrite --data " + At("tuned/data").string()));
   fs::copy(At("tuned/data"), At("data"));
   Well(RunFolio(init + " --overwrite --data " + At("data").string()));
@@ -213,7 +213,7 @@ TEST_F(FineTuningProgram, ASmallTextIsReadAsOftenAsIsSaid) {
     const ProgramRun run =
         Well(RunFolio("train --overwrite --init " + At("model").string() + " --data " +
                       At("small.txt").string() + " --out " + At("tuned").string()));
-    // "about N times", before what follows it.
+    // "about N times", before the given text.
     const auto said = [&](const std::string& behind) {
       const size_t end = run.err.find(behind), begin = run.err.rfind("about", end);
       return end == run.err.npos ? "nothing" : run.err.substr(begin, end - begin);

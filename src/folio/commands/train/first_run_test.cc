@@ -1,5 +1,5 @@
-// These tests check what somebody meets who has a text and types `folio train`, through the real
-// program.
+// These tests check the first contact of a user who has a text and types `folio train`, through the
+// real program.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -63,14 +63,15 @@ TEST_F(FirstRun, ABudgetForASizeThatIsSetChoosesSteps) {
   EXPECT_TRUE(Contains(run.err, "automatic settings: ", "steps of 2 sequences of 8",
                        "the end of the budget"));
   EXPECT_EQ(Setting("n_embd"), "4");
-  // Where it ended is where its settings and its checkpoint say that it would.
+  // It ended at the step that its settings and its checkpoint announced.
   const int64_t steps = ReadRunLog(At("run")).back().step;
   EXPECT_EQ(Setting("max_steps"), std::to_string(steps));
   EXPECT_TRUE(Contains(ReadFile(At("run/last/train_state/state.json")),
                        "\"steps\": " + std::to_string(steps)));
   EXPECT_TRUE(Contains(RunFolio(Resumed("")).err, "the run has completed its"));
   EXPECT_FALSE(
-      Contains(RunFolio(Resumed("--dry-run")).out, "estimated time 1.0s"));  // that is gone
+      // that has no effect then
+      Contains(RunFolio(Resumed("--dry-run")).out, "estimated time 1.0s"));
   ExpectError(2, Resumed("--budget 1h"),
               "remove --budget, and set the number of steps with --max-steps");
   Well(RunFolio(Resumed("--max-steps " + std::to_string(steps + 3))));
@@ -85,7 +86,7 @@ TEST_F(FirstRun, TheDecayFollowsTheSteps) {
   EXPECT_NEAR(*ReadRunLog(At("run")).at(1).lr, (1e-3 + 1e-4) / 2, 1e-12);
   EXPECT_TRUE(Contains(RunFolio(preset + "--overwrite --set train.decay_steps=7").err,
                        "decay to 0.0001 at step 7\n"));
-  // Another program's run keeps its schedule.
+  // Another program's preset keeps its schedule.
   EXPECT_TRUE(Contains(RunFolio(preset + "--overwrite --rng torch").err,
                        "decay to 0.0001 at step 2,000\n"));
 }
@@ -111,7 +112,7 @@ TEST_F(FirstRun, WhatIsHeldOutIsSaid) {
   Well(Train("--val-fraction 0.5"));
   const ProgramRun info = RunFolio("data info " + At("run/data").string());
   EXPECT_TRUE(Contains(info.out, "blocks spread over the text"));
-  // A run keeps what is held out.
+  // A run keeps its held-out part.
   ExpectError(2, Resumed("--max-steps 9 --val-split tail"), "data.val_split cannot change");
 }
 
@@ -147,7 +148,7 @@ TEST_F(FirstRun, ItsSettingsRepeatARun) {
                              " --out " + At("again").string()));
   EXPECT_EQ(ReadFile(At("again/last/model.safetensors")),
             ReadFile(At("run/last/model.safetensors")));
-  // The second has its data from elsewhere, and can be repeated and resumed all the same.
+  // The second has its data from elsewhere, and can be repeated and resumed nevertheless.
   Well(RunFolio("train --resume --max-steps 5 --out " + At("again").string()));
 }
 

@@ -1,4 +1,4 @@
-// Runs and outputs in which somebody has put symbolic links: nothing outside of them changes.
+// Runs and outputs containing symbolic links of another user: nothing outside of them changes.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class Links : public TrainTest {
  protected:
-  // These are names that a run directory holds, at every depth.
+  // Names in a run directory, at every depth.
   static constexpr const char* kParts[] = {"last",
                                            "best",
                                            "steps",
@@ -43,7 +43,7 @@ class Links : public TrainTest {
               0);
     fs::create_directory(At("run/tensorboard/x"));
   }
-  // Puts a part of `run` outside, and a link in its place.
+  // Moves a part of `run` outside, and puts a link in its place.
   void LinkAway(const std::string& part) {
     fs::remove_all(At("run"));
     fs::remove_all(At("outside"));
@@ -54,7 +54,7 @@ class Links : public TrainTest {
     before_ = FilesBelow(At("outside"));
     ASSERT_FALSE(before_.empty() && part != "tensorboard/x");
   }
-  // The command leaves what is outside as it was.
+  // The command leaves the outside unchanged.
   ProgramRun Unchanged(const std::string& arguments) {
     const ProgramRun run = RunFolio(arguments);
     EXPECT_EQ(FilesBelow(At("outside")), before_) << arguments << "\n" << run.err;
@@ -112,7 +112,7 @@ TEST_F(Links, InARunAreReadByNameAndNotWritten) {
     EXPECT_EQ(Unchanged("plot " + run + " --out " + run + "/loss.svg").status, 0) << part;
     EXPECT_FALSE(fs::is_symlink(At("run/loss.svg")));
   }
-  // A crash left best/ aside, and what is there now leads elsewhere.
+  // A crash left best/ under a temporary name, and best/ now leads elsewhere.
   LinkAway("best");
   fs::remove_all(At("run/last"));
   fs::rename(At("run/best"), At("run/.best.old-1"));
@@ -185,7 +185,7 @@ TEST_F(Links, ThatLeadBackToThemselvesAreToldAsThat) {
   }
 }
 
-// Another disk inside of a run is as good as a directory.
+// Another disk inside of a run counts as a directory.
 TEST_F(Links, AMountedDirectoryIsNone) {
   TrainWhole();
   const std::string text =
@@ -201,7 +201,7 @@ TEST_F(Links, AMountedDirectoryIsNone) {
 
 class LeftFiles : public TrainTest {
  protected:
-  // Everything that the text of a shell made below the test's directory is as the umask says.
+  // Everything that the shell text created below the test's directory has the modes of the umask.
   void ExpectModes(mode_t mask, const std::string& text) {
     const std::string umask = mask == 077 ? "umask 077; " : "umask 022; ";
     Well(RunShell(At(""), umask + text));
@@ -229,8 +229,8 @@ TEST_F(LeftFiles, HaveTheModesOfTheUmask) {
   for (const mode_t mask : {mode_t{022}, mode_t{077}}) ExpectModes(mask, text);
 }
 
-// Whoever names a link means what it leads to, whether it is there yet or not; nothing is made
-// where a link to nothing points.
+// A link given by the user is followed, even if its target does not exist yet; nothing is created
+// through a link to nothing.
 TEST_F(LeftFiles, ARunBehindALinkIsTrainedAndGoneOnWith) {
   fs::create_directory(At("real"));
   fs::create_directory_symlink(At("real"), At("run"));

@@ -15,7 +15,7 @@
 namespace folio {
 namespace {
 
-// What a run plans to hold at its peak beside what its process did hold.
+// Compares a run's planned peak memory with that of its process.
 class PlannedMemory : public InTemporaryDirectory {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// What folio train tells before and while it trains, through the real program.
+// The output of `folio train` before and during training, through the real program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,7 +92,8 @@ TEST_F(TrainOutput, ProgressShowsTheSpeedAndTheLogStaysAsItWas) {
 
 TEST_F(TrainOutput, PipedLinesComeWithTimeAndEvaluationsWithTheirStep) {
   const ProgramRun run = Well(Train("--eval-every 2 --progress plain"));
-  EXPECT_EQ(Count(run.err, "\nstep="), 1u) << run.err;  // the last; the run takes no five seconds
+  EXPECT_EQ(Count(run.err, "\nstep="), 1u) << run.err;  // the last one; the run takes less than
+                                                        // five seconds
   EXPECT_TRUE(Contains(run.err, "step=4/4 loss=", " eta_seconds=", " val_loss=", " val_step=2 "));
   for (const char* evaluated :
        {"\nstep 0: training loss", "\nstep 2: training loss", "\nstep 4: training loss"}) {
@@ -119,7 +120,7 @@ TEST_F(TrainOutput, ARefusedResumeLeavesTheRunAsItWas) {
   EXPECT_TRUE(refused.status != 0 && Contains(refused.err, "model.n_embd cannot change"))
       << refused.err;
   EXPECT_EQ(ReadFile(At("run/config.toml")), settings);
-  // The checkpoint says where it goes on, not the log, which may be ahead of it.
+  // The checkpoint determines where it continues, not the log, which may be ahead.
   std::ofstream(At("run/metrics.jsonl"), std::ios::app)
       << "{\"step\":2,\"loss\":3.0,\"lr\":0.001,\"tokens\":64}\n";
   EXPECT_EQ(JsonLines(RunFolio(resume + " --dry-run").out).front().at("steps"), 2);
@@ -188,7 +189,8 @@ class TensorBoardFlag : public TrainTest {
     return ParseEvents(DecodeEvents(ReadRecords(file), At("")));
   }
 
-  // Returns what a reader keeps of all files: a restart forgets that step and later ones.
+  // Returns the values that a reader keeps from all files: a restart drops that step and later
+  // ones.
   std::map<Place, double> Scalars() const {
     std::map<Place, double> scalars;
     for (const fs::path& file : Files()) {
@@ -271,7 +273,7 @@ TEST_F(TensorBoardFlag, AResumedRunAppendsAFileAndRepeatsNothing) {
   if (!HasProtoc()) GTEST_SKIP() << "protoc is not installed";
   Well(Begin());
   const std::string before = ReadFile(Files().at(0));
-  Well(RunFolio(Resumed("--max-steps 9")));  // the setting is the run's own
+  Well(RunFolio(Resumed("--max-steps 9")));  // the setting is stored in the run
   ASSERT_EQ(Files().size(), 2u);
   EXPECT_EQ(ReadFile(Files()[0]), before);
   for (const DecodedEvent& event : Events(Files()[1])) {

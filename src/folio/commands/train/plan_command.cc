@@ -105,8 +105,8 @@ class PlanCommand final : public Command {
   }
 
  private:
-  // Returns a row for each number of ranks and each network; one rank alone has a single row, as no
-  // network matters to it.
+  // Returns a row for each number of ranks and each network; a single rank has one row, since it
+  // uses no network.
   std::vector<StepPlan::Row> Rows() const {
     NetworkRates network{.latency = ParseShortTime(latency_, "--latency"),
                          .seconds_per_message = ParseShortTime(message_time_, "--message-time")};
@@ -160,12 +160,12 @@ class PlanCommand final : public Command {
   std::string ranks_ = "1,8,64,1024", networks_ = "10Gbit,100Gbit,400Gbit";
   std::string latency_ = "20us", message_time_ = "1us";
   int64_t micro_batches_ = 0;
-  bool shared_ = false;  // --grad-accumulation says how many micro-batches all ranks have
+  bool shared_ = false;  // --grad-accumulation counts all ranks together
   RankRates rank_;
   SimdFlag simd_;
 };
 
-// Bytes as people write them: "8GB", "512 MiB", "16G". Throws a kUsage Error.
+// Parses bytes: "8GB", "512 MiB", "16G". Throws a kUsage Error.
 uint64_t ParseMemory(const std::string& text, const std::string& flag) {
   static constexpr std::string_view kUnits = "KMGT";
   const auto wrong = [&] {

@@ -1,4 +1,4 @@
-// These tests check what `folio plan` says, through the real program.
+// These tests check the output of `folio plan`, through the real program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 const std::string kModel = Fixture("gpt2-tiny").string();
 
-// With rates of its own, so that nothing is measured.
+// With given rates, so that nothing is measured.
 ProgramRun Plan(const std::string& flags) {
   return RunFolio("plan --flops-per-second 1e12 --memory-rate 1e11 --sum-rate 1e10 " + flags);
 }
@@ -98,7 +98,7 @@ TEST(PlanFits, SaysWhatAMemoryIsEnoughFor) {
   }
   EXPECT_TRUE(Contains(Well(RunFolio("plan fits --memory 100MB")).out, "smollm2-135m", "nothing",
                        "to train"));
-  // Where there is room a copy of weights and moments is saved beside training.
+  // If there is room, a copy of weights and moments is saved during training.
   const nlohmann::json large = Answer("plan fits --memory 1TB --context 128");
   EXPECT_GT(large["models"][0]["train_bytes"].get<int64_t>(),
             models[0]["train_bytes"].get<int64_t>() + 11 * models[0]["parameters"].get<int64_t>());

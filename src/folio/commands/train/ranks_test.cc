@@ -1,4 +1,4 @@
-// Ranks of one run under the MPIs that are here, through the real program.
+// Ranks of one run under the installed MPIs, through the real program.
 #include <gtest/gtest.h>
 
 #include "folio/commands/train/test_train.h"
@@ -9,7 +9,7 @@
 namespace folio {
 namespace {
 
-// By the name of the MPI, as its plug-in has it.
+// The parameter is the name of the MPI in its plug-in.
 class MpiRun : public TrainTest, public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
@@ -19,14 +19,14 @@ class MpiRun : public TrainTest, public testing::WithParamInterface<std::string>
     if (here.status != 0) GTEST_SKIP() << "there is no " << GetParam() << ", or no plug-in for it";
   }
 
-  // The shell's words before `$F`: so many ranks, on however few processors.
+  // The shell's words before `$F`: this many ranks, even on fewer processors.
   std::string Ranks(int ranks) const {
-    const std::string of = "mpirun." + GetParam() + " -n " + std::to_string(ranks) + " ";
-    if (GetParam() == "mpich") return of;
+    const std::string mpirun = "mpirun." + GetParam() + " -n " + std::to_string(ranks) + " ";
+    if (GetParam() == "mpich") return mpirun;
     return "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
            "OMPI_MCA_rmaps_base_oversubscribe=1 "
            "OMPI_MCA_hwloc_base_binding_policy=none " +
-           of;
+           mpirun;
   }
   ProgramRun On(int ranks, const std::string& words) const {
     return RunShell(".", "unset HOME; " + Ranks(ranks) + "$F " + words + " --no-config");
@@ -54,7 +54,8 @@ TEST_P(MpiRun, LeavesTheBytesOfOneProcess) {
   for (const int ranks : {2, 3}) {
     const ProgramRun run = Well(On(ranks, Words("log.ranks=true " + words)));
     EXPECT_TRUE(Contains(run.err, "on each of " + std::to_string(ranks) + " ranks"));
-    EXPECT_EQ(Count(run.err, "step 2: training loss"), 1u) << run.err;  // the first alone speaks
+    // only the first rank prints
+    EXPECT_EQ(Count(run.err, "step 2: training loss"), 1u) << run.err;
     EXPECT_EQ(ReadRunLog(At("run"))[0].rank_seconds.size(), static_cast<size_t>(ranks));
     EXPECT_EQ(Last(Kept("ranks" + std::to_string(ranks))), Last("one")) << ranks;
   }
@@ -81,7 +82,8 @@ TEST_P(MpiRun, SumsOfSeveralMicroBatchesAreThoseOfOneProcess) {
   EXPECT_EQ(Last("run"), Last("one"));
 }
 
-// Ranks that share layers learn what one learns, but for rounding; and one goes on from there.
+// Ranks that share layers give the same result as one rank, except for rounding; and one rank can
+// continue.
 TEST_P(MpiRun, SharesLayersAndGoesOnAlone) {
   const std::string words =
       "model.n_head=2 train.decay_steps=6 --grad-accumulation 2 --dtype fp32 --threads 1";
@@ -137,7 +139,7 @@ TEST_P(MpiRun, ThePlanSaysWhatEachRankDoes) {
   EXPECT_FALSE(std::filesystem::exists(At("run")));
 }
 
-// A rank that is killed ends all; the run goes on from its checkpoint.
+// When a rank is killed all end; the run continues from its checkpoint.
 TEST_P(MpiRun, OneRanksDeathIsTheEndOfAll) {
   const std::string words =
       "train.checkpoint_every=20 train.decay_steps=50 --grad-accumulation 2 --threads 1 ";
@@ -165,7 +167,7 @@ TEST_P(MpiRun, OneRanksDeathIsTheEndOfAll) {
   EXPECT_EQ(Last("run").at("model.safetensors"), Last("killed").at("model.safetensors"));
 }
 
-// Data and measures are those of one process, too, and a mistake is told once.
+// Data and measures equal those of one process, too, and a mistake is reported once.
 TEST_P(MpiRun, PreparesAndMeasuresAsOne) {
   const std::string data = "data prepare " + data_ + " --tokenizer bytes --out ";
   Well(RunFolio(data + At("one").string()));

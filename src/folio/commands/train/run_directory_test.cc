@@ -1,4 +1,4 @@
-// What a run leaves, how it goes on, and what ends it, through the real program.
+// The files of a run, resuming, and the ways to end it, through the real program.
 #include "folio/run/run_directory.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +116,7 @@ TEST_F(Resumes, OtherSettingsAreTold) {
                        "model.n_layer cannot change", "changed from 1 to 2"));
 }
 
-// Neither a preset nor what is built in takes the place of settings that are lost.
+// Neither a preset nor defaults replace lost settings.
 TEST_F(Resumes, SettingsThatAreLostAreNotGuessed) {
   Well(Train());
   const std::string config = ReadFile(At("run/config.toml"));
@@ -129,7 +129,7 @@ TEST_F(Resumes, SettingsThatAreLostAreNotGuessed) {
   }
   WriteFileAtomically(At("run/config.toml"), "");
   ExpectError(3, Resumed("--max-steps 6"), "run/config.toml is missing or empty");
-  // A line that is lost is not the preset's to say.
+  // A lost line is not taken from the preset.
   const size_t line = config.find("learning_rate = ");
   WriteFileAtomically(At("run/config.toml"),
                       config.substr(0, line) + config.substr(config.find('\n', line) + 1));
@@ -191,7 +191,7 @@ TEST_F(TrainEnds, TheOperationThatBreaksIsNamed) {
 }
 
 TEST_F(TrainEnds, PatienceIsSaid) {
-  // Nothing is learnt: no evaluation is better than the first.
+  // Nothing is learned: no evaluation is better than the first.
   const ProgramRun run =
       Well(Train("--patience 2 --max-steps 50 --set train.learning_rate=0 train.min_lr=0 "
                  "train.eval_every=1"));

@@ -1,5 +1,5 @@
-// Runs that are signalled, killed, begun twice and begun again, through the real program. What each
-// signal does is the table in docs/reliability.md.
+// Runs that are signalled, killed, started twice and restarted, through the real program.
+// docs/reliability.md has a table of the signals' effects.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class Signals : public TrainTest {
  protected:
-  // Shell text that begins a long run and waits for its first steps; $p is its process.
+  // Shell text that starts a long run and waits for its first steps; $p is its process.
   std::string Started(const std::string& more = "") const {
     return "$F " + Words(more + " --max-steps 1000000 --no-config") + " >/dev/null & p=$!\n" +
            Awaited("[ -s run/metrics.jsonl ]");
@@ -30,7 +30,7 @@ class Signals : public TrainTest {
     for (const StepMetrics& m : ReadRunLog(At("run"))) steps.push_back(m.step);
     return steps;
   }
-  // So many steps are logged, from 0 on.
+  // This many steps are logged, from 0 on.
   void ExpectSteps(int64_t count) const {
     std::vector<int64_t> all(static_cast<size_t>(count));
     std::iota(all.begin(), all.end(), 0);
@@ -41,7 +41,7 @@ class Signals : public TrainTest {
       EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
     }
   }
-  // The run went on for some steps, left them all, and goes on from there.
+  // The run made some more steps, saved them all, and continues from there.
   void ExpectGoesOn() const {
     const int64_t step = SavedStep(At("run/last"));
     EXPECT_GT(step, 0);
@@ -61,7 +61,7 @@ TEST_F(Signals, ThatAskForAnEndLeaveACheckpointAndTheirStatus) {
   }
 }
 
-// Signals that the kernel sends again are no impatience.
+// Signals that the kernel repeats do not end the process at once.
 TEST_F(Signals, ASecondOneEndsAtOnceUnlessItComesByItself) {
   for (const auto& [name, number] : {std::pair("HUP", SIGHUP), std::pair("XCPU", SIGXCPU)}) {
     fs::remove_all(At("run"));
@@ -94,11 +94,11 @@ TEST_F(Signals, ALimitOfCpuTimeEndsWithACheckpoint) {
   ExpectGoesOn();
 }
 
-// As a full disk: training goes on, and loses nothing if the limit is raised again.
+// Like a full disk: training continues, and loses nothing if the limit is raised again.
 TEST_F(Signals, ALimitOfTheSizeOfFilesIsAFullDisk) {
   if (kSanitized) GTEST_SKIP() << "sanitizers write files of their own";
   const std::string state = "$(cat run/last/train_state/state.json)";
-  // The limit would hold for a file of what is told, too.
+  // The limit would also apply to a file with the output.
   const ProgramRun run =
       Ended(128 + SIGTERM,
             Shell("mkfifo told; tee seen <told >&2 & t=$!\n" +
@@ -145,7 +145,7 @@ TEST_F(CrashTest, ASecondTrainingInOneRunIsRefusedAndReadersAreNot) {
   EXPECT_EQ(Count(both.err, "process " + process + " is training in it"), 3u) << both.err;
   const int64_t steps = std::ssize(Steps());
   ExpectSteps(steps);
-  // The kernel has given the lock back.
+  // The kernel has released the lock.
   Well(RunFolio(Resumed("--max-steps " + std::to_string(steps + 5))));
   EXPECT_FALSE(fs::exists(At("run/.lock")));
 }
@@ -162,7 +162,7 @@ TEST_F(CrashTest, AReplacementThatIsKilledLeavesTheOldRunOrTheNew) {
   for (int i = 0; i < 20; ++i) {
     fs::remove_all(At("run"));
     fs::copy(At("old"), At("run"), fs::copy_options::recursive);
-    // The first is killed before it does anything, on however fast a machine.
+    // The first is killed before it does anything, even on a fast machine.
     const std::string milliseconds = std::to_string(1000 + 4 * i).substr(1);
     Shell(words + " & p=$!; sleep 0." + milliseconds + "; kill -9 $p; wait $p");
     const ProgramRun text = Shell("$F generate --max-tokens 2 --model run");
@@ -191,7 +191,7 @@ TEST_F(CrashTest, OneThatWasKilledBeforeItBeganIsBegunAgainAndTheAdviceSaysSo) {
   prepared();
   Well(Train());
   EXPECT_FALSE(fs::exists(At("run/.new")));
-  // Data without settings, as anybody may have left it.
+  // Data without settings, left by somebody.
   for (const char* part : {"last", "best", "config.toml"}) fs::remove_all(At("run") / part);
   ExpectError(3, Resumed(""), "' contains no run to resume", "--overwrite");
   ExpectError(2, Words(""), "' already contains a run", "--overwrite");
@@ -210,7 +210,7 @@ TEST_F(CrashTest, ADamagedLogDoesNotKeepARunFromGoingOn) {
   WriteFileAtomically(At("run/metrics.jsonl"), log.substr(0, second) + std::string(20, '\0') +
                                                    "\n" + log.substr(second) +
                                                    "{\"step\":3,\"lo\nno line at all\n");
-  // As a killed process leaves them, which was ahead of its checkpoint.
+  // The state that a killed process leaves, which was ahead of its checkpoint.
   WriteFileAtomically(At("run/samples.jsonl"),
                       samples + "{\"event\":\"sample\",\"step\":5,\"text\":\"again\"}\n{\"torn");
   EXPECT_TRUE(Contains(Well(RunFolio(Resumed("--max-steps 6"))).err,
@@ -261,7 +261,7 @@ TEST_F(Supervised, WhateverHasEndedARunIsToldAndIsNoFailure) {
   }
 }
 
-// A run that has begun, and one that has not, before its first checkpoint.
+// A run that has started, and one that has not, before its first checkpoint.
 TEST_F(Supervised, WhatWasKilledBeforeACheckpointBeginsAgain) {
   fs::create_directories(At("run/.new/data"));
   WriteFileAtomically(At("run/.new/data/train.bin"), "half");
@@ -293,7 +293,7 @@ TEST_F(Supervised, WhatIsNoRunIsNotReplaced) {
   ExpectError(2, Words("--resume maybe"), "--resume", "'maybe'", "auto");
 }
 
-// The flags that say how a run begins are on the command line every time.
+// The flags for starting a run are on the command line every time.
 TEST_F(Supervised, TheBeginningIsSaidAgainAndCountsOnce) {
   Well(Train());
   fs::rename(At("run"), At("model"));
@@ -309,7 +309,7 @@ TEST_F(Supervised, TheBeginningIsSaidAgainAndCountsOnce) {
   Well(RunFolio(Command("--preset char-cpu --budget 3s")));
 }
 
-// Killed at any moment, it comes to the bytes of a run that nobody disturbed.
+// Killed at any moment, it reaches the same bytes as an undisturbed run.
 TEST_F(Supervised, KilledAtAnyMomentItComesToTheSameEnd) {
   const std::string more = "train.eval_every=10 --max-steps 40 --threads 1 --no-config";
   Well(Train(more));

@@ -8,7 +8,7 @@
 
 namespace folio {
 
-// For the tests of `folio train`: a text, and runs on it that take a moment.
+// For the tests of `folio train`: a text, and short runs on it.
 class TrainTest : public InTemporaryDirectory {
  protected:
   TrainTest() {
@@ -32,7 +32,7 @@ class TrainTest : public InTemporaryDirectory {
     return "train --resume --out " + At("run").string() + " " + more;
   }
 
-  // The value of a key in the run's settings, as TOML has it; "" if there is none.
+  // The value of a key in the run's settings, as written in TOML; "" if there is none.
   std::string Setting(const std::string& key, const std::string& run = "run") const {
     const std::string text = ReadFile(At(run) / "config.toml");
     const size_t at = text.find("\n" + key + " = ");

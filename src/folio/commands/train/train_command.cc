@@ -18,7 +18,7 @@
 namespace folio {
 namespace {
 
-// The page of `folio serve` that shows one run, while this exists.
+// The page of `folio serve` for one run, while this object exists.
 class RunPage {
  public:
   RunPage(Console& console, const std::string& run, int port)
@@ -29,7 +29,7 @@ class RunPage {
   }
 
  private:
-  // Stops as Ctrl-C does; a second one would end the process at once.
+  // Stops the run like Ctrl-C; a second one would end the process at once.
   static PageOptions WithStop(PageOptions page) {
     page.stop_training = [] {
       if (StopRequested() == 0) kill(getpid(), SIGINT);
@@ -106,7 +106,7 @@ class TrainCommand final : public Command {
     options_.sources = context.sources;
     options_.console = group.first() ? &console : nullptr;
     options_.progress = context.progress_mode;
-    constexpr double kMinutes = 10;  // where nothing says how long
+    constexpr double kMinutes = 10;  // the default time
     if (preset_.empty()) options_.budget_seconds = 60 * kMinutes;
     std::optional<RunPage> page;
     if (serve_ && !options_.dry_run && group.first())
@@ -118,7 +118,7 @@ class TrainCommand final : public Command {
       return 0;
     }
     run.Train();
-    // The signal is that of whichever rank was asked.
+    // Any rank may have received the signal.
     int signal = 0;
     for (const auto& other : GatherNumbers(group, std::vector<int>{StopRequested()})) {
       signal = std::max(signal, other[0]);

@@ -20,11 +20,11 @@
 namespace folio {
 namespace {
 
-// The keys of an object that says how rotary positions are scaled, for the types of scaling that
-// have them: others pass over them.
+// The keys of the object that describes the scaling of rotary positions, by the types of scaling
+// that use them: others ignore them.
 struct RopeKey {
   std::string_view key, field, types;
-  bool required = false;  // by transformers
+  bool required = false;  // transformers requires it
 };
 constexpr auto kRopeKeys = std::to_array<RopeKey>({
     {"factor", "rope_factor", "linear llama3 yarn", true},
@@ -50,7 +50,7 @@ bool Says(const Json& json, std::string_view key) {
   return found != nullptr && !found->is_null() && !(found->is_object() && found->items().empty());
 }
 
-// The factor of a part of D that rotary positions turn, as the size of that part.
+// Reads a fraction of D, and sets the rotary width in channels.
 void ReadRotaryPart(const Json& value, const Json& json, Json& said, const std::string& where) {
   const auto number = [&](const char* key) {
     const Json* found = json.find(key);
@@ -65,7 +65,7 @@ void ReadRotaryPart(const Json& value, const Json& json, Json& said, const std::
   said["rotary_dim"] = static_cast<int64_t>(static_cast<double>(D) * value.get<double>());
 }
 
-// A factor that gives the part again, which is rounded down.
+// A fraction that is rounded down to the same width again.
 std::optional<Json> WriteRotaryPart(const GptConfig& config) {
   const auto D = static_cast<double>(config.head_size()),
              r = static_cast<double>(config.rotary_width());
@@ -165,7 +165,7 @@ std::optional<Json> WriteLayerTypes(const GptConfig& config) {
   return types;
 }
 
-// Qwen's: a window is used where the first is true, in layers from the second on.
+// Qwen's keys: a window is used if the first is true, in layers from the second on.
 void ReadUseWindow(const Json& use, const Json& json, Json& said, const std::string&) {
   if (use != Json(true)) {
     said["sliding_window"] = nullptr;
@@ -187,8 +187,8 @@ std::optional<Json> WriteUseWindow(const GptConfig& config) {
   return config.sliding_window.has_value();
 }
 
-void SetNumber(const Json& value, Json& said, const char* field, double (*of)(double)) {
-  if (value.is_number()) said[field] = of(value.get<double>());
+void SetNumber(const Json& value, Json& said, const char* field, double (*convert)(double)) {
+  if (value.is_number()) said[field] = convert(value.get<double>());
 }
 
 double Rounded(double x) {

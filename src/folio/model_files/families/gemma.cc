@@ -30,7 +30,7 @@ constexpr auto kGemma2Keys =
     Joined(kGemmaKeys, std::to_array<ConfigKey>({{"attention_cap",
                                                   {"attn_logit_softcapping"},
                                                   /*null_for_zero=*/true}}));
-// transformers has the key of Gemma 2's caps of scores here too, and runs without them.
+// transformers has the key of Gemma 2's score caps here too, and ignores it.
 constexpr auto kGemma3Keys =
     Joined(kGemmaKeys, std::to_array<ConfigKey>({{"rope_window_theta",
                                                   {"rope_local_base_freq"},
@@ -48,7 +48,7 @@ constexpr DerivedKey kQueryScalar = {
           static_cast<int64_t>(std::clamp(Rounded(1 / (scale * scale)), 1.0, kMost)));
     }};
 
-// Gemma multiplies embeddings with the root of C, which no key says.
+// Gemma multiplies embeddings by the root of C, without a key for it.
 constexpr DerivedKey kRootOfWidth = {
     "hidden_size", "embedding_scale",
     [](const Json& value, const Json&, Json& said, const std::string&) {
@@ -56,7 +56,7 @@ constexpr DerivedKey kRootOfWidth = {
     },
     nullptr};
 
-// Other programs ask for the size of a window even where no layer has one.
+// Other programs require the size of a window even if no layer has one.
 constexpr DerivedKey kWindowSize = {
     "sliding_window", "sliding_window", nullptr, [](const GptConfig& c) {
       return std::optional<Json>(c.sliding_window.value_or(c.n_positions));
@@ -78,8 +78,8 @@ constexpr DerivedKey kWindowPattern = {"sliding_window_pattern", "layer_kinds", 
 
 constexpr std::string_view kParameters = "rope_parameters";
 
-// Layers of full attention and those with a window have an object each. In files of before there
-// was one for the former, in "rope_scaling", and a base for each kind.
+// Layers with full attention and those with a window have one object each. Older files had one for
+// full attention, in "rope_scaling", and a base for each kind.
 void ReadGemma3Rope(const Json& theta, const Json& json, Json& said, const std::string& where) {
   const Json* parameters = json.find(kParameters);
   if (parameters != nullptr && parameters->is_object()) {
@@ -115,7 +115,7 @@ void ReadGemma3Rope(const Json& theta, const Json& json, Json& said, const std::
   }
 }
 
-// Returns whether layers with a window scale positions too, which "rope_scaling" cannot say.
+// Returns true if layers with a window scale positions too, which "rope_scaling" cannot express.
 bool ScalesInWindows(const GptConfig& config) {
   return config.rope_scaling != RopeScaling::kDefault && config.rope_window_theta == 0;
 }
@@ -172,7 +172,7 @@ constexpr std::string_view kGemma3Absent = R"({
 // transformers reads hidden_activation alone.
 constexpr auto kGemma2PassedOver =
     std::to_array<std::string_view>({"hidden_act", "sliding_window_size"});
-// And of models with pictures what is no text.
+// The same, and keys of models with images that do not concern text.
 constexpr auto kGemma3PassedOver = std::to_array<std::string_view>(
     {"hidden_act", "_sliding_window_pattern", "attn_logit_softcapping", "vision_config",
      "mm_tokens_per_image", "boi_token_index", "eoi_token_index", "image_token_index",
@@ -185,7 +185,7 @@ constexpr auto kGemma3NotText =
     std::to_array<std::string_view>({"vision_tower.", "multi_modal_projector.",
                                      "model.vision_tower.", "model.multi_modal_projector."});
 
-// GGUF has 1 + w where Hugging Face has w.
+// GGUF stores 1 + w where Hugging Face stores w.
 constexpr auto kGemmaTensors = std::to_array<TensorRow>(
     {kEmbedRow,
      NamedRow("ln_1", "model.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", 1),
@@ -226,9 +226,9 @@ constexpr auto kGemma2Unsaid = std::to_array<FieldValue>({{"sliding_window", "40
 constexpr auto kGemma3Unsaid =
     std::to_array<FieldValue>({{"layer_kinds", "wwwwwf"}, {"rope_window_theta", "10000"}});
 
-// Gemma multiplies embeddings with the root of C. The scale of its scores no key of GGUF says: it
-// is that of heads of D numbers, and in the one model of each kind that has another, whose layers
-// are `largest`, that of C / H numbers.
+// Gemma multiplies embeddings by the root of C. GGUF has no key for the scale of scores: it is that
+// of heads with D numbers, except in the one model of each kind with `largest` layers, where it is
+// that of C / H numbers.
 template <int64_t largest>
 void SetGemmaScales(GptConfig& config) {
   config.embedding_scale = std::sqrt(static_cast<double>(config.n_embd));
@@ -237,12 +237,12 @@ void SetGemmaScales(GptConfig& config) {
   config.attention_scale = 1 / std::sqrt(static_cast<double>(size));
 }
 
-// Embeddings are multiplied with the root of their width.
+// Embeddings must be multiplied by the root of their width.
 constexpr Limit kRootOfC = {"embedding_scale", kEverywhere, [](const GptConfig& c) {
                               return c.embedding_scale == std::sqrt(static_cast<double>(c.n_embd));
                             }};
 
-// llama.cpp divides by the caps of Gemma 2, and scales no positions of layers with a window in
+// llama.cpp requires the caps of Gemma 2, and does not scale positions in layers with a window in
 // Gemma 3.
 constexpr auto kGemma2Limits = std::to_array<Limit>({
     kRootOfC,

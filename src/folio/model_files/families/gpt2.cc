@@ -13,8 +13,7 @@ using enum FileFormat;
 constexpr auto kGpt2Architectures =
     std::to_array<std::string_view>({"GPT2LMHeadModel", "GPT2Model", "FolioLMHeadModel"});
 
-// Configurations of other kinds of models have the second name, which transformers' GPT2Config
-// takes too.
+// The second name is that of other model types, which transformers' GPT2Config accepts too.
 constexpr auto kGpt2Keys = std::to_array<ConfigKey>({
     {"n_layer", {"n_layer", "num_hidden_layers"}},
     {"n_head", {"n_head", "num_attention_heads"}},
@@ -62,7 +61,7 @@ constexpr std::string_view kGpt2Absent = R"({
     "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1, "bos_token_id": 50256,
     "eos_token_id": 50256})";
 
-// It is no class of transformers: a token that is not named is none.
+// transformers has no such class: a token that is not named does not exist.
 constexpr std::string_view kFolioAbsent =
     R"({"embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1})";
 
@@ -75,19 +74,19 @@ constexpr auto kGpt2Refused = std::to_array<RefusedKey>({
     {"pruned_heads", "{}", "a model with pruned heads"},
 });
 
-// Of heads that sum a text up.
+// For summary heads.
 constexpr auto kGpt2PassedOver =
     std::to_array<std::string_view>({"summary_activation", "summary_first_dropout",
                                      "summary_proj_to_labels", "summary_type", "summary_use_proj"});
 
-// The names are those of Hugging Face, which nanoGPT and llm.c have too, of GGUF, and of OpenAI's
-// release behind "model/".
+// The names of Hugging Face, which nanoGPT and llm.c use too, of GGUF, and of OpenAI's release
+// after "model/".
 constexpr TensorRow PlainRow(std::string_view module, std::string_view hf, std::string_view gguf,
                              std::string_view openai) {
   return {module, {{{{hf}}, {{gguf}}, {{hf}}, {{hf}}, {{openai}}}}};
 }
 
-// Linear layers are (in,out) in transformers' GPT-2 too, convolutions of width one in OpenAI's.
+// Linear layers are (in,out) in transformers' GPT-2 too, and convolutions of width one in OpenAI's.
 constexpr TensorRow LinearRow(std::string_view module, std::string_view hf, std::string_view gguf,
                               std::string_view openai) {
   using enum Transform;
@@ -116,7 +115,7 @@ constexpr std::array kGpt2Tensors = {
     PlainRow("lm_head", "lm_head.weight", "output.weight", ""),
 };
 
-// Buffers of the causal mask, which old files hold.
+// Buffers of the causal mask, which old files contain.
 constexpr auto kGpt2NotRead = std::to_array<std::string_view>({".attn.bias", ".attn.masked_bias"});
 
 constexpr auto kGpt2GgufKeys = std::to_array<GgufKey>({
@@ -125,12 +124,12 @@ constexpr auto kGpt2GgufKeys = std::to_array<GgufKey>({
     {"block_count", "n_layer"},
     {"feed_forward_length", "n_inner"},
     {"attention.head_count", "n_head"},
-    {"vocab_size", "vocab_size", GgufKey::Use::kOnlyWritten},  // the embeddings say it
+    {"vocab_size", "vocab_size", GgufKey::Use::kOnlyWritten},  // given by the embeddings
     {"attention.layer_norm_epsilon", "layer_norm_epsilon", GgufKey::Use::kOptional},
 });
 
-// transformers has several settings of GPT-2 that the other programs have not, and nanoGPT and
-// llm.c know it in several sizes alone.
+// transformers has several settings of GPT-2 that the other programs lack, and nanoGPT and llm.c
+// support only some sizes.
 constexpr unsigned kOthers = Formats(kGguf, kNanoGpt, kLlmc),
                    kSizesAlone = Formats(kNanoGpt, kLlmc);
 
@@ -148,7 +147,7 @@ constexpr auto kGpt2Limits = std::to_array<Limit>({
      [](const GptConfig& c) { return c.layer_norm_epsilon == 1e-5; }},
     {"activation_function", Formats(kGguf, kLlmc),
      [](const GptConfig& c) { return c.activation_function == Activation::kGeluNew; }},
-    // nanoGPT has GELU in its exact form, and loads GPT-2's weights all the same.
+    // nanoGPT computes the exact GELU, but loads GPT-2's weights all the same.
     {"activation_function", Formats(kNanoGpt),
      [](const GptConfig& c) {
        return c.activation_function == Activation::kGelu ||
@@ -156,11 +155,11 @@ constexpr auto kGpt2Limits = std::to_array<Limit>({
      }},
 });
 
-// folio has GPT-2's files, of models that are none.
+// folio's own format uses GPT-2's files for models that are no GPT-2.
 constexpr auto kFolioArchitectures =
     std::to_array<std::string_view>({"FolioLMHeadModel", "GPT2LMHeadModel", "GPT2Model"});
 
-// What GPT-2 has not is called as it is here.
+// Parts that GPT-2 lacks have their own names here.
 constexpr TensorRow FolioRow(std::string_view module, std::string_view hf) {
   return {module, {{{{hf}}, {}, {}, {}, {}}}};
 }

@@ -29,7 +29,7 @@ constexpr std::string_view kNeoxAbsent = R"({
     "num_attention_heads": 64, "hidden_act": "gelu", "max_position_embeddings": 2048,
     "bos_token_id": 0, "eos_token_id": 2, "tie_word_embeddings": false, "rotary_pct": 0.25})";
 
-// Names of dropout that transformers passes over.
+// Keys of dropout that transformers ignores.
 constexpr auto kNeoxPassedOver =
     std::to_array<std::string_view>({"attention_probs_dropout_prob", "hidden_dropout_prob"});
 

@@ -98,7 +98,7 @@ Family FamilyLike(Family family, std::string_view type,
 }
 
 Family MistralTable() {
-  Family family = LlamaTable();  // in GGUF it is one
+  Family family = LlamaTable();  // the same table in GGUF
   family.model_type = "mistral";
   family.architectures = kMistralNames;
   family.own = kMistralOwn;

@@ -26,7 +26,7 @@ constexpr std::string_view kNanochatAbsent = R"({
     "rms_norm_eps": 1e-6, "bos_token_id": 0, "eos_token_id": 1,
     "tie_word_embeddings": false, "final_logit_softcapping": 15})";
 
-// Queries and keys are turned by the negated angles there.
+// nanochat rotates queries and keys by the negated angles.
 constexpr TensorRow NanochatRow(std::string_view module, const TensorNames& hf,
                                 const TensorNames& own, Transform transform = Transform::kNone,
                                 RowOrder order = RowOrder::kAsHere) {
@@ -57,7 +57,7 @@ constexpr auto kNanochatTensors = std::to_array<TensorRow>({
 
 }  // namespace
 
-// transformers' class has none of the later extras: lambdas, smear, value embeddings, backout.
+// transformers' class lacks the later extras: lambdas, smear, value embeddings, backout.
 Family NanochatTable() {
   Family family = FamilyLike(LlamaTable(), "nanochat", kNanochatNames);
   family.formats = Formats(FileFormat::kHuggingFace, FileFormat::kNanochat);

@@ -30,7 +30,7 @@ constexpr auto kPhiDerived = Joined(
 
 constexpr char kOriginal[] = "original_max_position_embeddings";
 
-// Positive numbers of a list as the text of a field.
+// A list of positive numbers as the text of a field.
 std::string NumbersAt(const Json& rope, std::string_view key, const std::string& where) {
   const Json* found = rope.find(key);
   const Json numbers = found == nullptr ? Json() : *found;
@@ -45,7 +45,7 @@ std::string NumbersAt(const Json& rope, std::string_view key, const std::string&
   return NumbersText(list);
 }
 
-// Phi-3's files call LongRoPE so, and transformers takes all these names for it.
+// Phi-3's files have this name for LongRoPE, and transformers accepts all of these.
 bool IsLongRope(const Json& rope) {
   constexpr auto kNames = std::to_array<std::string_view>({"longrope", "su", "yarn"});
   const Json* type = rope.find("rope_type");
@@ -54,8 +54,8 @@ bool IsLongRope(const Json& rope) {
          std::ranges::any_of(kNames, [&](std::string_view name) { return *type == Json(name); });
 }
 
-// The context before the scaling stands beside the object, for transformers also where the object
-// says it too.
+// The context before scaling is beside the object; transformers prefers that even if the object has
+// it too.
 void ReadPhi3Rope(const Json& rope, const Json& json, Json& said, const std::string& where) {
   if (!rope.is_object() || !IsLongRope(rope)) return ReadRope(rope, said, where);
   constexpr auto kOwn = std::to_array<std::string_view>(
@@ -96,7 +96,7 @@ void ReadPhi3Parameters(const Json& rope, const Json& json, Json& said, const st
   }
 }
 
-// Three keys, as older programs ask for, unless more is to be said.
+// The three keys that older programs require, unless more must be expressed.
 std::optional<Json> WritePhi3Scaling(const GptConfig& config) {
   if (config.rope_scaling != RopeScaling::kLongRope) return WriteRopeScaling(config);
   const auto numbers = [](const std::vector<double>& list) {
@@ -124,7 +124,7 @@ constexpr auto kPhi3Derived =
            }),
            kPartsInRope);
 
-// transformers has no other scaling of Phi-3.
+// transformers has no other scaling for Phi-3.
 constexpr auto kPhi3Limits = std::to_array<Limit>({
     kHeadsOfC,
     kWindowEverywhere,
@@ -159,7 +159,7 @@ constexpr auto kPhiTensors = std::to_array<TensorRow>(
      TurnedRow("mlp.c_proj", {"model.layers.{}.mlp.fc2.weight"}, {"blk.{}.ffn_down.weight"}),
      NamedRow("ln_f", "model.final_layernorm.weight", "output_norm.weight"), kHeadRow});
 
-// Both have q | k | v and gate | up as one.
+// Both store q | k | v and gate | up as one tensor.
 constexpr auto kPhi3Tensors = std::to_array<TensorRow>(
     {kEmbedRow, kNorm1Row,
      TurnedRow("attn.c_attn", {"model.layers.{}.self_attn.qkv_proj.weight"},
@@ -168,7 +168,7 @@ constexpr auto kPhi3Tensors = std::to_array<TensorRow>(
      TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.gate_up_proj.weight"}, {"blk.{}.ffn_up.weight"}),
      kDownRow, kNormFRow, kHeadRow});
 
-// Programs of before took a missing window for that of the first models.
+// Older programs interpret a missing window as that of the first models.
 constexpr auto kPhi3GgufKeys =
     Joined(kRmsGgufKeys, std::to_array<GgufKey>({{"attention.sliding_window", "sliding_window",
                                                   GgufKey::Use::kZeroForNone}}));

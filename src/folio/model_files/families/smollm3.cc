@@ -19,8 +19,8 @@ namespace {
 constexpr auto kSmolLm3Names =
     std::to_array<std::string_view>({"SmolLM3ForCausalLM", "SmolLM3Model"});
 
-// How often a layer is without rotary positions: of the list, which has 1 for each layer that has
-// them, or else of the key beside it.
+// The interval of layers without rotary positions: from the list, which has 1 for each layer with
+// them, or else from the key beside it.
 void ReadNoRope(const Json& interval, const Json& json, Json& said, const std::string& where) {
   said["no_rope_every"] = interval;
   const Json* layers = json.find("no_rope_layers");
@@ -47,7 +47,8 @@ std::optional<Json> WriteNoRope(const GptConfig& config) {
   return layers;
 }
 
-// Where no key says which layers have a window, those without rotary positions have it, if any has.
+// If no key says which layers have a window, those without rotary positions have it, if any layer
+// has.
 void ReadWindowsWithoutRope(const Json& use, const Json& json, Json& said, const std::string&) {
   if (Says(json, "layer_types")) return;
   const Json* every = said.find("no_rope_every");
@@ -79,7 +80,7 @@ constexpr std::string_view kSmolLm3Absent = R"({
     "eos_token_id": 128001, "rope_theta": 2000000,
     "use_sliding_window": false, "no_rope_layer_interval": 4})";
 
-// Qwen's, which published files have.
+// Qwen's key, which published files contain.
 constexpr auto kSmolLm3PassedOver = std::to_array<std::string_view>({"max_window_layers"});
 
 constexpr auto kEveryFourth = std::to_array<FieldValue>({{"no_rope_every", "4"}});

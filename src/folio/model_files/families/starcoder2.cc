@@ -30,8 +30,8 @@ constexpr std::string_view kStarcoder2Absent = R"({
     "max_position_embeddings": 4096, "initializer_range": 0.018042, "bos_token_id": 50256,
     "eos_token_id": 50256, "layer_kinds": "w"})";
 
-// Those of GPT-2 and of the program that trained the published models, of which hidden_act and
-// norm_epsilon count.
+// Keys of GPT-2 and of the program that trained the published models, of which hidden_act and
+// norm_epsilon are read.
 constexpr auto kStarcoder2PassedOver =
     std::to_array<std::string_view>({"activation_function", "layer_norm_epsilon"});
 

@@ -12,8 +12,8 @@
 #include "folio/model/config.h"
 #include "folio/model_files/family.h"
 
-// The tables of the families (families.h), a file for each name, and what several of them share:
-// for these files alone.
+// The tables of the families (families.h), one file for each name, and their common parts: only for
+// these files.
 
 namespace folio {
 
@@ -34,8 +34,8 @@ Family PhiTable();
 Family NanochatTable();
 Family FolioTable();
 
-// The table of another family of Llama's kind to begin with: called `type` by Hugging Face and in
-// GGUF, whose files say no more than every model's.
+// A copy of another Llama-like family as a start: named `type` by Hugging Face and in GGUF, with no
+// further keys in its files.
 Family FamilyLike(Family family, std::string_view type,
                   std::span<const std::string_view> architectures);
 
@@ -61,7 +61,7 @@ inline constexpr auto kLlamaKeys = std::to_array<ConfigKey>({
     {"attn_pdrop", {"attention_dropout"}},
 });
 
-// The same with more keys, or other ones for some fields.
+// The same with more keys, or with other keys for some fields.
 template <size_t N>
 constexpr auto LlamaKeysAnd(const std::array<ConfigKey, N>& more) {
   std::array<ConfigKey, kLlamaKeys.size() + N> keys = {};
@@ -71,21 +71,22 @@ constexpr auto LlamaKeysAnd(const std::array<ConfigKey, N>& more) {
     if (!other) keys[next++] = key;
   }
   std::ranges::copy(more, keys.begin() + next);
-  return keys;  // with empty rows at the end for each that is another
+  return keys;  // empty rows at the end replace overridden ones
 }
 
 // Kinds of layers in transformers.
 inline constexpr std::string_view kFullAttention = "full_attention",
                                   kSlidingAttention = "sliding_attention";
 
-// Keys that say fields in another way (DerivedKey).
+// Keys that express fields in another way (DerivedKey).
 //
-// An object that says how rotary positions are scaled: transformers has it in "rope_parameters",
-// and had it in "rope_scaling", which counts more. The base stands in it, or beside it.
+// Reads an object that describes the scaling of rotary positions: transformers has it in
+// "rope_parameters", and formerly in "rope_scaling", which takes precedence. The base is in it, or
+// beside it.
 void ReadRopeScaling(const Json& rope, const Json& json, Json& said, const std::string& where);
 void ReadRopeParameters(const Json& rope, const Json& json, Json& said, const std::string& where);
 std::optional<Json> WriteRopeScaling(const GptConfig& config);
-// What it says of the part of a head that is turned. Families without that pass over it.
+// Reads the rotary fraction of a head from it. Families without one ignore it.
 void ReadPartInRope(const Json& rope, const Json& json, Json& said, const std::string& where);
 void ReadRotaryPart(const Json& value, const Json& json, Json& said, const std::string& where);
 std::optional<Json> WriteRotaryPart(const GptConfig& config);
@@ -94,16 +95,16 @@ std::optional<Json> WriteLayerTypes(const GptConfig& config);
 void ReadUseWindow(const Json& use, const Json& json, Json& said, const std::string& where);
 std::optional<Json> WriteUseWindow(const GptConfig& config);
 
-// What such an object says alone, and as transformers asks for it.
+// Reads the members of such an object, with transformers' requirements.
 void ReadRope(const Json& rope, Json& said, const std::string& where);
 Json RopeObject(const GptConfig& config);
-// Returns whether a file says anything by that key.
+// Returns true if the file has a value other than null for the key.
 bool Says(const Json& json, std::string_view key);
 
-// Sets a field that is a function of a number.
-void SetNumber(const Json& value, Json& said, const char* field, double (*of)(double));
+// Sets a field to `convert` of a number.
+void SetNumber(const Json& value, Json& said, const char* field, double (*convert)(double));
 
-// The number that was meant by its square root or inverse: most are whole.
+// The number of which a file has the square root or inverse: most are whole.
 double Rounded(double x);
 
 inline constexpr DerivedKey kRopeScaling = {"rope_scaling", "rope_scaling", &ReadRopeScaling,
@@ -125,8 +126,7 @@ inline constexpr auto kRopeDerived = std::to_array<DerivedKey>({kRopeScaling, kR
 inline constexpr auto kWindowDerived =
     std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kWindowOfAll});
 
-// Fields that every file has by their own names. No key of Qwen 2 and some others says whether
-// there are biases.
+// Fields that every file has under their own names. Qwen 2 and some others have no key for biases.
 inline constexpr auto kPlainOwn = std::to_array<std::string_view>(
     {"vocab_size", "tie_word_embeddings", "rope_theta", "rope_scaling", "initializer_range",
      "bos_token_id", "eos_token_id"});
@@ -135,14 +135,13 @@ inline constexpr auto kWindowOwn =
 inline constexpr auto kBiasOwn =
     Joined(kPlainOwn, std::to_array<std::string_view>({"attention_bias"}));
 
-// A model of Llama's kind: rotary positions, RMSNorm before each sublayer, a gated feed-forward
-// one.
+// A Llama-like model: rotary positions, RMSNorm before each sublayer, a gated feed-forward part.
 inline constexpr auto kLlamaFixed = std::to_array<FieldValue>(
     {{"norm", "rms"}, {"position_embedding", "rotary"}, {"mlp", "gated"}, {"bias", "false"}});
 
 // --- Tensors
 
-// The names of Hugging Face and of GGUF. `offset` is what numbers in GGUF have more.
+// The names of Hugging Face and of GGUF. `offset` is added to the numbers in GGUF.
 constexpr TensorRow NamedRow(std::string_view module, std::string_view hf, std::string_view gguf,
                              float offset = 0) {
   FileTensor in_gguf = {.names = {gguf}};
@@ -150,8 +149,8 @@ constexpr TensorRow NamedRow(std::string_view module, std::string_view hf, std::
   return {module, {{{{hf}}, in_gguf, {}, {}, {}}}};
 }
 
-// The same of a matrix. `hf` and `gguf` have several names where such files have q | k | v or gate
-// | up as tensors of their own.
+// The same for a matrix. `hf` and `gguf` have several names if such files store q | k | v or gate |
+// up as separate tensors.
 using TensorNames = std::array<std::string_view, 3>;
 constexpr TensorRow TurnedRow(std::string_view module, const TensorNames& hf,
                               const TensorNames& gguf, RowOrder order = RowOrder::kAsHere,
@@ -193,7 +192,7 @@ constexpr auto LlamaTensors(RowOrder order) {
 
 // --- GGUF
 
-// Keys of GGUF. The last is that of the epsilon.
+// Keys of GGUF; `epsilon` is the key of the norms' epsilon.
 constexpr auto GgufKeys(std::string_view epsilon) {
   using enum GgufKey::Use;
   return std::to_array<GgufKey>({
@@ -207,20 +206,20 @@ constexpr auto GgufKeys(std::string_view epsilon) {
       {"attention.value_length", "head_dim", kOptional},
       {"rope.dimension_count", "rotary_dim", kOptional},
       {"rope.freq_base", "rope_theta", kOptional},
-      {"vocab_size", "vocab_size", kOnlyWritten},  // the embeddings say it
+      {"vocab_size", "vocab_size", kOnlyWritten},  // given by the embeddings
       {epsilon, "layer_norm_epsilon"},
   });
 }
 inline constexpr auto kRmsGgufKeys = GgufKeys("attention.layer_norm_rms_epsilon");
 inline constexpr auto kLayerNormGgufKeys = GgufKeys("attention.layer_norm_epsilon");
 
-// llama.cpp runs these without the window that a file may name.
+// llama.cpp ignores the window in files of these families.
 inline constexpr auto kWindowKeyRead = std::to_array<GgufKey>(
     {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOnlyRead}});
 inline constexpr auto kWindowKey = std::to_array<GgufKey>(
     {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOptional}});
 
-// What files mean that do not say it: fields, and those that are true where such tensors are.
+// Fields with these values if files do not say them, some only if certain tensors exist.
 inline constexpr auto kAllWindows = std::to_array<FieldValue>({{"layer_kinds", "w"}});
 inline constexpr auto kBiasesByTensors =
     std::to_array<std::string_view>({"attention_bias", "mlp_bias"});
@@ -233,7 +232,7 @@ inline constexpr Limit kHeadsOfC = {"head_dim", kEverywhere, [](const GptConfig&
                                     }};
 inline constexpr Limit kHasHead = {"tie_word_embeddings", Formats(FileFormat::kGguf),
                                    [](const GptConfig& c) { return !c.tie_word_embeddings; }};
-// Where there is a window, all layers have it.
+// If there is a window, all layers must have it.
 inline constexpr Limit kWindowEverywhere = {
     "layer_kinds", kEverywhere,
     [](const GptConfig& c) { return !c.sliding_window || c.layer_kinds == LayerKindsOf("w"); }};

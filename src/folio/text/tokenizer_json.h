@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "folio/io/json.h"
+#include "folio/text/bpe_vocab.h"
+#include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// The tokenizer described by the contents of a tokenizer.json: of characters, of bytes
+// (tokenizer_json_writer.h), or a BPE. Throws a kInput Error that names any content that is not
+// supported.
+std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents, const std::string& where);
+
+// Reads tokenizer.json with a BPE model over ByteLevel; `contents` is the file's text. Content that
+// would change ids in a way that BpeVocab cannot express is refused by name.
+BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path);
+
+// Returns true if a member has the value with which newer writers of the format mark it as unused.
+bool IsDefault(const Json& value);
+
+}  // namespace folio
