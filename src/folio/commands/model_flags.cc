@@ -13,6 +13,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -20,7 +21,6 @@
 #include "folio/io/file.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/ranks/join.h"
-#include "folio/term/signals.h"
 #include "folio/term/streams.h"
 #include "folio/text/chat_json.h"
 #include "folio/text/chat_template.h"

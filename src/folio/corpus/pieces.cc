@@ -15,10 +15,10 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {

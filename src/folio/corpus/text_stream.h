@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/decompress.h"
 #include "folio/io/json.h"
-#include "folio/term/streams.h"
 
 namespace folio {
 

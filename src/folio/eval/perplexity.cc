@@ -17,6 +17,7 @@
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 #include "folio/base/math.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
@@ -25,12 +26,12 @@
 #include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/token_probabilities.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/model/layers/head.h"
 #include "folio/model_files/config_json.h"
-#include "folio/term/signals.h"
-#include "folio/term/streams.h"
+#include "folio/text/encode_input.h"
 #include "folio/text/unicode.h"
 
 namespace folio {

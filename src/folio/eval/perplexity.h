@@ -120,7 +120,7 @@ class Predictor {
   int64_t positions() const { return positions_ * workers_.ranks(); }
 
   // Returns, on the first rank, the numbers of all targets, window by window. Each window has at
-  // most n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for,
+  // most n_positions tokens. Throws Stopped (base/signals.h) between passes if that was asked for,
   // and a kDiverged Error where logits are not finite.
   std::vector<double> Run(std::span<const TextWindow> windows);
   // Runs, on the other ranks, what the first one has for them, until that one's Predictor is gone.

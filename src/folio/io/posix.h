@@ -88,7 +88,7 @@ std::string WhyNotThere(const std::filesystem::path& path);
 FileDescriptor OpenForReading(const std::filesystem::path& path);
 // The same without an Error: the descriptor is -1 then. `flags` are further ones of open().
 FileDescriptor OpenIfRegular(const std::filesystem::path& path, int flags = 0);
-// For what is read as it comes (term/streams.h): also a pipe, a terminal, or /dev/null.
+// For what is read as it comes (byte_input.h): also a pipe, a terminal, or /dev/null.
 // Reading from it does not wait either.
 FileDescriptor OpenStream(const std::filesystem::path& path);
 

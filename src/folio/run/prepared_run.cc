@@ -513,10 +513,10 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
     prepare.tokenizer = tokenizer.string();
     prepare.added_tokens = !run.config().data.add_tokens.empty();
   }
-  if (run.ranks.console() == nullptr) {
-    PrepareDataset(prepare, {.progress = run.options.on_prepare});
+  if (run.options.prepare) {
+    run.options.prepare(prepare);
   } else {
-    PrepareWithProgress(prepare, *run.ranks.console(), run.options.progress);
+    PrepareDataset(prepare);
   }
   internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
   return prepare.out;
@@ -776,7 +776,7 @@ void ResolveTraining(PreparedRun& run) {
 }  // namespace
 
 PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
-  const RunRanks ranks(options.group, options.console);
+  const RunRanks ranks(options.group, options.on_note);
   PreparedRun run{.settings = settings,
                   .options = std::move(options),
                   .ranks = ranks,

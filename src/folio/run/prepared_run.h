@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -16,7 +18,6 @@
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/training_run.h"
-#include "folio/term/console.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -26,17 +27,18 @@ namespace folio {
 // people.
 class RunRanks {
  public:
-  // A group of null, or of one rank, is one rank alone; a console of null is nowhere.
-  RunRanks(Group* group, Console* console)
-      : group_(group != nullptr && !group->alone() ? group : nullptr), console_(console) {}
+  using OnNote = std::function<void(const std::string&)>;
+
+  // A group of null, or of one rank, is one rank alone; `on_note` may be empty.
+  RunRanks(Group* group, OnNote on_note)
+      : group_(group != nullptr && !group->alone() ? group : nullptr),
+        on_note_(std::move(on_note)) {}
 
   Group* group() const { return group_; }
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
   bool first() const { return group_ == nullptr || group_->first(); }
-  // The first rank's console; else null.
-  Console* console() const { return first() ? console_ : nullptr; }
   void Note(const std::string& text) const {
-    if (console() != nullptr) console()->Note(text);
+    if (first() && on_note_) on_note_(text);
   }
 
   // Waits until the first rank has come here, too.
@@ -47,7 +49,7 @@ class RunRanks {
 
  private:
   Group* group_;
-  Console* console_;
+  OnNote on_note_;
 };
 
 // Tells how the settings changed of a run that goes on at `step`: a line for each that is another

@@ -9,64 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/io/decompress.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/file.h"
-#include "folio/io/posix.h"
 #include "folio/term/console.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/streaming.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
-
-// A command reads its input from the beginning to the end: a file, a pipe, standard input or a
-// string. Not made for a second thread.
-class ByteInput {
- public:
-  // `path` "-" is standard input. Throws a kInput Error if it cannot be read.
-  explicit ByteInput(const std::string& path);
-  // The bytes of `text`, called `name` in messages.
-  static ByteInput FromText(std::string text, std::string name);
-  // Makes an input of the bytes that `read` gives, as of a pipe.
-  static ByteInput FromReader(ReadBytes read, std::string name);
-  ByteInput(ByteInput&&) = default;
-
-  const std::string& name() const { return name_; }
-  // Returns whether the input is all there now and can be read again.
-  bool again() const { return again_; }
-  // Back to where reading began. REQUIRES: again().
-  void Rewind();
-
-  // Appends up to `wanted` bytes to `out` and returns how many, 0 at the end only: of a pipe what
-  // is there now, after waiting for it. Throws Stopped (signals.h) if that was asked for, and a
-  // kInput Error.
-  size_t Read(std::string& out, size_t wanted);
-
- private:
-  ByteInput() = default;
-  // Returns how many bytes it is worth making room for.
-  size_t PieceToRead() const;
-
-  std::string name_;
-  internal::FileDescriptor file_{-1};  // none for a text
-  int fd_ = -1;
-  bool again_ = true;
-  long long begin_ = 0;  // offset in the file where reading began
-  ReadBytes reader_;
-  std::string text_;
-  size_t at_ = 0;  // in text_
-};
-
-// The longest line that is read as a whole, but for documents that data is made from.
-inline constexpr int64_t kLongestLine = int64_t{1} << 27;
-// Throws a kInput Error where more of a line is there than anybody writes. `name` is the input's.
-void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest = kLongestLine);
-
-// Returns whether standard input is a pipe or a file that somebody put there, and no terminal or
-// nothing.
-bool InputIsPiped();
-// Returns whether somebody types standard input.
-bool InputIsTerminal();
 
 // A command's result goes to standard output, or into a file that appears when it is whole.
 // Collects small pieces.
@@ -148,28 +98,6 @@ class BytesWriter {
   bool strip_;  // a space, if the text begins with one
   StreamingDecoder text_;
 };
-
-// Throws the error of SpecialNotAllowed, with what the commands can do about it, for the first
-// disallowed special token. `position` is where `text` begins in `where`.
-void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
-                   TextPosition position = {});
-
-// The next bytes of a text, and the next ids, which need not be those of just these bytes.
-using OnEncoded = std::function<void(std::string_view text, std::span<const int32_t> ids)>;
-
-// Encodes all of `input`, with the ids of Tokenizer::Encode, in memory that does not grow with it.
-// An input that can be read again goes over all threads. A disallowed special token is an error
-// before the first call of `on_encoded`; in a pipe only where it is among the first kHeldBack
-// bytes.
-inline constexpr size_t kHeldBack = size_t{1} << 25;
-void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
-                 const OnEncoded& on_encoded);
-
-// Appends the ids of the beginning of `text`, up to where it can be cut (all of it if `at_end`),
-// and returns where that is. Allowed special tokens become their token; of the others nothing is
-// known.
-size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
-                   bool at_end, std::string_view where, std::vector<int32_t>& ids);
 
 // The function that makes a new line of one, both without line breaks; `number` counts from 1.
 // Called from several threads. May throw.

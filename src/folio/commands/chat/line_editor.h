@@ -16,7 +16,7 @@ namespace folio {
 // Ctrl-C clears the line. Texts are UTF-8, whatever the locale. One at a time in a process.
 //
 // The function that it returns reads the next text, without the break at its end; none after
-// Ctrl-D, or when the process was asked to stop (term/signals.h). The arrows bring it back from
+// Ctrl-D, or when the process was asked to stop (base/signals.h). The arrows bring it back from
 // then on, and before it the texts `earlier`, the latest last. `complete` returns what a line could
 // begin with instead of `begun`, for the Tab key. With `color` the prompt has some.
 std::function<std::optional<std::string>()> OpenLineEditor(

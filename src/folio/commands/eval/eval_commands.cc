@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
@@ -17,7 +18,6 @@
 #include "folio/io/posix.h"
 #include "folio/ranks/group.h"
 #include "folio/report/report.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {

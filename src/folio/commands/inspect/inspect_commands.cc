@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/inspect/inspect_input.h"
@@ -22,7 +23,6 @@
 #include "folio/model/shard_weights.h"
 #include "folio/run/plan.h"
 #include "folio/term/console.h"
-#include "folio/term/signals.h"
 #include "folio/train/config.h"
 #include "folio/train/ranks.h"
 

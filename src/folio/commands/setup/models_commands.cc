@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
@@ -17,7 +18,6 @@
 #include "folio/formats/model_formats.h"
 #include "folio/io/hub.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -11,6 +11,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
+#include "folio/base/signals.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -27,7 +28,6 @@
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/signals.h"
 #include "folio/train/config.h"
 
 namespace folio {

@@ -6,14 +6,16 @@
 #include <optional>
 #include <string>
 
+#include "folio/base/signals.h"
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
+#include "folio/commands/prepare_progress.h"
 #include "folio/commands/serve/program_page.h"
+#include "folio/commands/train/train_screen.h"
 #include "folio/run/training_run.h"
 #include "folio/serve/page_runs.h"
 #include "folio/serve/service.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
@@ -104,8 +106,10 @@ class TrainCommand final : public Command {
     settings_.UsePreset(preset_);
     options_.out = out_;
     options_.sources = context.sources;
-    options_.console = group.first() ? &console : nullptr;
-    options_.progress = context.progress_mode;
+    options_.on_note = [&](const std::string& note) { console.Note(note); };
+    options_.prepare = [&](const PrepareOptions& texts) {
+      PrepareWithProgress(texts, console, context.progress_mode);
+    };
     constexpr double kMinutes = 10;  // where nothing says how long
     if (preset_.empty()) options_.budget_seconds = 60 * kMinutes;
     std::optional<RunPage> page;
@@ -117,7 +121,10 @@ class TrainCommand final : public Command {
       if (group.first()) console.Result(plan);
       return 0;
     }
-    run.Train();
+    std::optional<TrainScreen> screen;
+    if (group.first()) screen.emplace(run, settings_, out_, console, context.progress_mode);
+    const TrainResult result = run.Train(screen ? screen->Hooks() : RunHooks{});
+    if (screen) screen->End(result);
     // The signal is that of whichever rank was asked.
     int signal = 0;
     for (const auto& other : GatherNumbers(group, std::vector<int>{StopRequested()})) {
