@@ -18,6 +18,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/ranks/join.h"

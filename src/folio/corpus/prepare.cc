@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/conversation_lines.h"
 #include "folio/corpus/partial_dataset.h"

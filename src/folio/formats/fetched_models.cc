@@ -13,7 +13,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"

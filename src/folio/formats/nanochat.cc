@@ -1,3 +1,5 @@
+#include "folio/formats/nanochat.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"

@@ -1,3 +1,5 @@
+#include "folio/formats/published_models.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include <vector>
 
 #include "folio/base/strings.h"
-#include "folio/formats/model_formats.h"
 #include "folio/model_files/config_json.h"
 #include "folio/text/published_encodings.h"
 

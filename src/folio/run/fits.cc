@@ -7,10 +7,11 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/model/params.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/train/config.h"
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 
 namespace folio {
 namespace {

@@ -14,10 +14,9 @@
 #include "folio/data/dataset.h"
 #include "folio/formats/model_formats.h"
 #include "folio/ranks/group.h"
-#include "folio/run/plan.h"
+#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
-#include "folio/run/training_run.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -51,11 +50,6 @@ class RunRanks {
   Group* group_;
   OnNote on_note_;
 };
-
-// Tells how the settings changed of a run that goes on at `step`: a line for each that is another
-// one `now`, and one for all that make the learning rate another. Throws a kUsage Error that names
-// the first that cannot be another.
-std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
 
 // A training run that is ready: its settings are complete, its data is there, and what it trains
 // with. If it never trains, its directory is put back as it was.
@@ -93,7 +87,35 @@ struct PreparedRun {
   std::filesystem::path Parts() const { return new_run ? new_run->path() : options.out; }
 };
 
-// A TrainingRun before it trains, whose contract it has.
+// A TrainingRun before it trains, whose contract it has: the steps below, one after the other.
 PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options);
+
+// Settings (gather_settings.cc): reads and resolves the settings, decides whether the run goes on,
+// takes the lock of its directory if it may, and opens the model of train.init.
+void GatherSettings(PreparedRun& run);
+// Returns how the settings of a run that goes on at `step` have changed: a line for each that is
+// another `now`, and one for all that make the learning rate another. Throws a kUsage Error for the
+// first that cannot change.
+std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
+// Notes these lines.
+void NoteChangedSettings(const PreparedRun& run);
+
+// Data (open_data.cc): opens the data set and its tokenizer, or makes both of the text.
+void OpenData(PreparedRun& run);
+// The data that the caller named, or that of the run whose settings are read.
+std::vector<std::string> GivenData(const PreparedRun& run);
+
+// Size (fit_model.cc). Warns of a run that would take too long, before anything is made of its
+// text.
+void WarnOfLength(const PreparedRun& run);
+// Chooses size, steps and evaluations as far as no setting says them.
+void ChooseSizeAndSteps(PreparedRun& run);
+// Gives the settings the values that the machine and the files have: the length of sequences, the
+// dtype, the places of models.
+void ResolveTraining(PreparedRun& run);
+// Throws a kInput Error for a text that does not fill one window.
+void RequireWindow(const PreparedRun& run);
+// Gives the model the vocabulary and the special tokens of the data.
+void FitModelToData(PreparedRun& run);
 
 }  // namespace folio

@@ -16,15 +16,18 @@
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
 #include "folio/base/signals.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/data/conversations.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
-#include "folio/run/plan.h"
+#include "folio/ranks/group.h"
 #include "folio/run/prepared_run.h"
+#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/watchdog.h"
@@ -350,6 +353,29 @@ class RunInTraining {
   std::optional<DataCheck> check_;
 };
 
+// A line for each rank, what it computes with; "" for one alone. All ranks ask.
+std::string DescribeRanks(const PreparedRun& run, bool json) {
+  Group* const group = run.ranks.group();
+  if (group == nullptr) return "";
+  const TrainConfig& train = run.config().train;
+  const int64_t turns = train.grad_accumulation / (run.ranks.size() / train.tensor_parallel);
+  const std::string line =
+      json ? Json{{"event", "rank"},
+                  {"rank", group->rank()},
+                  {"host", group->HostOf(group->rank())},
+                  {"threads", Threads()},
+                  {"micro_batches", turns},
+                  {"simd", SimdTarget()},
+                  {"backend_description", run.backend->description()},
+                  {"memory_available_bytes", ThisMachinesMemory().available}}
+                 .dump()
+           : fmt::format("{}: {} of {} micro-batches, {} threads ({}), {} of memory free",
+                         group->NameOf(group->rank()), turns, train.grad_accumulation, Threads(),
+                         SimdTarget(),
+                         HumanBytes(static_cast<double>(ThisMachinesMemory().available)));
+  return Join(group->Gather(line), "\n") + "\n";
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
@@ -367,6 +393,13 @@ bool TrainingRun::has_tokenizer() const {
 
 TrainResult TrainingRun::Train(const RunHooks& hooks) {
   return RunInTraining(*run_, hooks).Train();
+}
+
+std::string TrainingRun::Plan(bool json) {
+  run_->ProbePreview();
+  const std::string ranks = DescribeRanks(*run_, json);
+  if (json) return run_->preview->Event().dump() + "\n" + ranks;
+  return run_->preview->Plan() + ranks + run_->preview->Estimate() + "\n";
 }
 
 }  // namespace folio

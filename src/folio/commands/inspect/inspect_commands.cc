@@ -21,7 +21,7 @@
 #include "folio/inspect/probabilities.h"
 #include "folio/model/shard.h"
 #include "folio/model/shard_weights.h"
-#include "folio/run/plan.h"
+#include "folio/run/preview.h"
 #include "folio/term/console.h"
 #include "folio/train/config.h"
 #include "folio/train/ranks.h"

@@ -16,6 +16,7 @@
 #include "folio/corpus/fetch_published.h"
 #include "folio/formats/fetched_models.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/hub.h"
 #include "folio/io/json.h"
 #include "folio/term/terminal_text.h"

@@ -24,7 +24,7 @@
 #include "folio/io/json.h"
 #include "folio/ranks/join.h"
 #include "folio/report/report.h"
-#include "folio/run/plan.h"
+#include "folio/run/automatic_settings.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
