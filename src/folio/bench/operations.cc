@@ -214,8 +214,8 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
   const MemoryPlan plan = AttentionPlan(shape);
   const Arena arena(plan);
   const auto array = [&](MemoryPlan::Id id) { return arena.Get(plan, id); };
-  const auto columns = [&](MemoryPlan::Id id, const ColumnRange& of) {
-    return View(array(id), shape.B, shape.T, of);
+  const auto columns = [&](MemoryPlan::Id id, const ColumnRange& range) {
+    return View(array(id), shape.B, shape.T, range);
   };
   FillArray(array(0));
   FillArray(array(3));

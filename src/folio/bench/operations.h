@@ -68,7 +68,7 @@ struct AttentionRate {
   // first two.
   uint64_t planned_bytes = 0;
 
-  // Of both directions, at their medians.
+  // Both directions together, at their medians.
   double tokens_per_second() const {
     return static_cast<double>(shape.B * shape.T) / (forward.median() + backward.median());
   }

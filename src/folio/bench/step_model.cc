@@ -356,10 +356,10 @@ RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   const double most =
       MeasureStepRate(backend, part, 1, /*optimizer=*/false) * kPassSeconds / (kPasses + 1);
   const MachineMemory memory = ThisMachinesMemory();
-  const auto fits = [&](const BenchTrainOptions& of) {
+  const auto fits = [&](const BenchTrainOptions& tried) {
     const TrainShape shape{
-        .model = of.model, .B = of.train.batch_size, .T = of.T, .options = of.pass};
-    return FlopsOf(of) <= most &&
+        .model = tried.model, .B = tried.train.batch_size, .T = tried.T, .options = tried.pass};
+    return FlopsOf(tried) <= most &&
            (memory.available == 0 || PlannedBytes(shape) < memory.available / 10 * 9);
   };
   const int64_t shortest = part.T;

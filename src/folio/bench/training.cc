@@ -141,7 +141,7 @@ double FlopsPerStep(const BenchTrainOptions& options) {
   return TrainFlops(options.model, options.T, options.pass.lora).per_step(TokensPerStep(options));
 }
 
-// How many steps of about so many seconds ranks take: what the first of them says.
+// The number of steps of about so many seconds; the first rank decides it for all.
 int64_t AgreedSteps(const BenchTrainOptions& options, double seconds) {
   if (options.group == nullptr) return options.steps;
   const double wanted = std::ceil(options.seconds / std::max(seconds, 1e-6));

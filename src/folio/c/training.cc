@@ -40,12 +40,12 @@ folio_status folio_data_prepare(const char* const* texts, size_t count, const ch
     PathArgument(directory, "directory");
     const folio_watch watching = folio::WatchArgument(watch);
     folio_options named = folio::OptionsArgument(options, folio_options::Kind::kPrepare);
-    folio::PrepareOptions& of = named.prepare;
-    of.files =
-        folio::FindTextFiles(folio::TextsArgument(texts, count), {.field = of.field, .raw = of.raw})
-            .files;
-    of.out = directory;
-    folio::Prepare(of, watching);
+    folio::PrepareOptions& prepare = named.prepare;
+    prepare.files = folio::FindTextFiles(folio::TextsArgument(texts, count),
+                                         {.field = prepare.field, .raw = prepare.raw})
+                        .files;
+    prepare.out = directory;
+    folio::Prepare(prepare, watching);
   });
 }
 
@@ -57,7 +57,7 @@ folio_status folio_train_new(const char* const* data, size_t count, const char* 
     RequireArgument(out, "out");
     const folio_watch watching = folio::WatchArgument(watch);
     const folio_options named = folio::OptionsArgument(options, folio_options::Kind::kTrain);
-    folio::TrainingRunOptions of{
+    folio::TrainingRunOptions run_options{
         .data = folio::PathsArgument(data, count, "data"),
         .out = run,
         .resume = named.train.resume,
@@ -65,7 +65,7 @@ folio_status folio_train_new(const char* const* data, size_t count, const char* 
         .prepare = [&](const folio::PrepareOptions& texts) { folio::Prepare(texts, watching); }};
     auto train = std::make_unique<folio_train>();
     folio::Apply(named, train->settings);
-    train->run = std::make_unique<folio::TrainingRun>(train->settings, std::move(of));
+    train->run = std::make_unique<folio::TrainingRun>(train->settings, std::move(run_options));
     *out = train.release();
   });
 }

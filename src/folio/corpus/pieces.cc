@@ -560,10 +560,10 @@ std::string PieceRanks::OpenTokenizer(const fs::path& dir, const std::string& ha
   return Tell(message);
 }
 
-void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of) {
+void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& shares) {
   if (size() == 1) return;
   std::vector<std::string> shares;
-  for (const std::span<const PreparePiece> pieces : of) {
+  for (const std::span<const PreparePiece> pieces : shares) {
     shares.emplace_back(1, static_cast<char>(work));
     shares.back().append(reinterpret_cast<const char*>(pieces.data()), pieces.size_bytes());
   }

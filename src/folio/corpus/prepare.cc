@@ -105,7 +105,7 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
   return found;
 }
 
-// What dataset.json says of the tokens of either kind.
+// The fields of dataset.json that describe the tokens, of texts and of conversations.
 DatasetInfo TokensInfo(const PrepareOptions& options, const Tokenizer& tokenizer) {
   DatasetInfo info;
   info.width = WidthForVocab(tokenizer.vocab_size());

@@ -59,7 +59,7 @@ class NotText : public Error {
   std::string looks_like_;
 };
 
-// What a line of JSON lines was in its file.
+// The unit of the file that became a line of JSON lines.
 enum class LineUnit { kLine, kValue, kRow };
 
 // The form that a text was found in when its file was recognised.

@@ -246,7 +246,7 @@ fs::path WeightsOfDir(const fs::path& dir) {
   return {};
 }
 
-// What is in the directory of a name.
+// The contents of the directory of a name.
 void AddModelsIn(const std::string& name, const fs::path& dir, std::vector<FetchedModel>& all) {
   if (const fs::path weights = WeightsOfDir(dir); !weights.empty()) {
     const bool adapter = weights.filename() == kAdapterWeightsFile;

@@ -145,8 +145,8 @@ std::unique_ptr<Tokenizer> ParseTokenizer(std::string_view bytes, const std::str
   return AsBpe(stored, path);
 }
 
-// With which llm.c begins a text: what ends one, or where there is no such token a line break, as
-// folio does.
+// The token with which llm.c begins a text: the one that ends texts, or without such a token a line
+// break, as in folio.
 int32_t FirstToken(const Tokenizer& tokenizer) {
   if (tokenizer.end_of_text()) return *tokenizer.end_of_text();
   std::vector<int32_t> line_break;

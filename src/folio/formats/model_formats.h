@@ -38,8 +38,9 @@ struct ModelFormat {
   std::string_view ending = {};
 };
 
-// What files of the format hold of a model's tokenizer, which may be null: OfKnownTokens where they
-// have a row for each token, and there is not one. Null means the tokenizer itself.
+// Returns the tokenizer that files of the format can hold of the model's, which may be null:
+// OfKnownTokens where the files need a row for each token and the model has too few. Null means the
+// tokenizer itself.
 std::unique_ptr<Tokenizer> TokenizerToSave(const ModelFormat& format, const Tokenizer* tokenizer);
 
 // All of them.

@@ -98,7 +98,7 @@ void SetWindows(const std::string& pattern, Json& fields, const std::string& whe
   fields["layer_kinds"] = ShortestPattern(kinds);
 }
 
-// What is the same in all of nanochat's models, as its code has it.
+// The settings that all of nanochat's models share, as its code has them.
 Json AlwaysSo() {
   return {{"model_type", "folio"},
           {"norm", "rms_no_weight"},

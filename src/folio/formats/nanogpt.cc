@@ -55,7 +55,7 @@ Json ConfigFields(const TorchFile& file) {
   return FieldsFrom(*args, "gelu", kModelArgs, file.path().string() + ": model_args has");
 }
 
-// Where nanoGPT has put it, or its user: "" if nowhere.
+// Returns the place where nanoGPT, or its user, has put the file: "" if there is none.
 fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
   const fs::path dir = fs::absolute(checkpoint).parent_path();
   std::vector<fs::path> places = {dir / kNanoGptMetaFile};

@@ -39,7 +39,7 @@ FileList Addressed(std::string_view repository, std::string_view commit, FileLis
   return files;
 }
 
-// Where people find the files.
+// The page with the files, for people.
 std::string PageOf(std::string_view repository, std::string_view commit) {
   return fmt::format("{}/{}/tree/{}", kHubSite, repository, commit);
 }

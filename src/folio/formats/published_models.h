@@ -29,7 +29,7 @@ const PublishedModel* FindPublishedModel(std::string_view name);
 // meant ("gpt-2", "smollm2:135m"), or that there is none ("gpt-4").
 std::string HelpForModelName(std::string_view name);
 
-// Its configuration, as far as sizes go, without its files.
+// Returns the sizes in the model's configuration, without its files.
 GptConfig SizesOf(const PublishedModel& model);
 
 // The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where

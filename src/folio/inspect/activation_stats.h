@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -41,11 +39,5 @@ ActivationStats StatisticsOf(const Tensor& x);
 
 // Columns of x (T,width) that are below 1e-6 in size in every row.
 int64_t DeadUnits(const Tensor& x);
-
-// A table of the statistics, the farthest values, and a figure: the lengths of the rows over the
-// layers or, of the statistics of one layer, the root mean squares of its points. `stats` must
-// outlive it.
-Report ActivationsReport(const std::vector<ActivationStats>& stats, const ModelText& text,
-                         const TokenNames& names, bool one_layer);
 
 }  // namespace folio

@@ -47,8 +47,4 @@ struct LensView {
   }
 };
 
-// A table of the likeliest tokens, as a figure too, and all that is known of each position, which
-// on a terminal only a single one has. `view` must outlive it.
-Report LensReport(const LensView& view, const TokenNames& names);
-
 }  // namespace folio

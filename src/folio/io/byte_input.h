@@ -9,7 +9,7 @@
 
 namespace folio {
 
-// A command reads its input from the beginning to the end: a file, a pipe, standard input or a
+// The input of a command, read from the beginning to the end: a file, a pipe, standard input or a
 // string. Not made for a second thread.
 class ByteInput {
  public:
@@ -47,15 +47,14 @@ class ByteInput {
   size_t at_ = 0;  // in text_
 };
 
-// The longest line that is read as a whole, but for documents that data is made from.
+// The longest line that is read as a whole, except for documents of training data.
 inline constexpr int64_t kLongestLine = int64_t{1} << 27;
-// Throws a kInput Error where more of a line is there than anybody writes. `name` is the input's.
+// Throws a kInput Error if a line is longer than that. `name` is the input's.
 void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest = kLongestLine);
 
-// Returns whether standard input is a pipe or a file that somebody put there, and no terminal or
-// nothing.
+// Returns whether standard input is a pipe or a file.
 bool InputIsPiped();
-// Returns whether somebody types standard input.
+// Returns whether standard input is a terminal.
 bool InputIsTerminal();
 
 }  // namespace folio

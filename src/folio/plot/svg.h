@@ -15,12 +15,6 @@ namespace folio {
 // Writes at most two decimals and no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
 std::string SvgNumber(double value);
 
-// The character at the front of `text`; one byte where that is not UTF-8. REQUIRES: not empty.
-Utf8Char FirstCharacter(std::string_view text);
-
-// Neither a control character, but for tab and line ends, nor one that XML forbids.
-bool Printable(const Utf8Char& character);
-
 // `text` as XML character data or attribute value: markup escaped, control characters and bytes
 // that are not UTF-8 replaced by U+FFFD.
 std::string XmlEscape(std::string_view text);

@@ -15,10 +15,6 @@ struct StripToken {
   bool line_break = false;  // the next token begins a line
 };
 
-// The token as something one can see: a leading or trailing space as a middle dot, a line break as
-// its arrow, control characters and bytes that are no UTF-8 as <0A>.
-std::string VisibleToken(std::string_view bytes);
-
 struct StripOptions {
   std::string title = {};
   std::string key = {};  // what the colour means

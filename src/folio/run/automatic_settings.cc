@@ -157,7 +157,7 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
   return *best;
 }
 
-// Says how long the time was, and how to have more, to whoever did not say.
+// Says how long the time is, and, where no setting says it, how to have more.
 std::string TimeGiven(double seconds, const TrainConfig& train) {
   if (!train.budget.empty()) {
     return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
@@ -184,7 +184,7 @@ class Chosen {
   std::vector<std::pair<std::string, std::string>> values_;
 };
 
-// Returns whether somebody asked for exactly that.
+// Returns whether a setting stronger than a preset says it.
 bool Asked(const RunSettings& settings, const char* key) {
   return settings.layers.layer(key) > Layer::kPreset;
 }
@@ -233,7 +233,7 @@ double AffordableSteps(const RunConfig& config, Backend& backend, double seconds
          TrainFlops(config.model, train.context, train.lora).per_token() / tokens;
 }
 
-// What was chosen, and how long that is: `time`, or how often the data is read where that is "".
+// Describes the choice, and how long that is: `time`, or how often the data is read if that is "".
 std::string DescribeSteps(const TrainConfig& train, const Dataset& data, const std::string& time) {
   const double epochs = static_cast<double>(train.max_steps) / StepsPerEpoch(data, train);
   return fmt::format("automatic settings: {} steps of {} sequences of {} tokens, {}",
@@ -365,7 +365,7 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
       if (batches && all() > 1) {
         train.eval_batches = all() / 2;
       } else if (!rarer(1)) {
-        // What a model has learned is seen from an evaluation before it.
+        // A model's progress is seen only beside an evaluation before it.
         if (!every || train.eval_every == 0 || !train.init.empty()) break;
         train.eval_every = 0;
       }
@@ -425,8 +425,8 @@ void RequireGoesTogether(const Settings& layers, GptConfig& model, const Field& 
          "remove it: only dropout, a shorter n_positions and a larger vocab_size can be set");
 }
 
-// --- What nobody says of fine-tuning. scripts/finetune_defaults.py measures what these values
-// teach and what they make a model forget.
+// --- Defaults of fine-tuning. scripts/finetune_defaults.py measures what these values teach and
+// what they make a model forget.
 
 // A way of fine-tuning. The rates are the highest ones for a model of kRateChannels, of which
 // narrow ones bear many times more, and wide ones little less; never more than `highest`.
@@ -443,7 +443,8 @@ constexpr double kRateChannels = 576, kNarrowExponent = 1.65, kWideExponent = 0.
 constexpr double kAdapterAlpha = 32;
 constexpr const char* kAdapterTargets = "all-linear";
 
-// How often data of so many tokens at most is read. A text that was learned only drives out more.
+// Data of at most so many tokens is read so often. A text that is learned already only drives out
+// more.
 struct Reading {
   double tokens, epochs;
 };

@@ -13,10 +13,10 @@
 
 namespace folio {
 
-// Settings for whoever gives a text and nothing else. They take the place of a preset: whatever
-// else is set stays as it is.
+// Settings that are chosen for a text where nobody sets them. They take the place of a preset: what
+// is set stays as it is.
 
-// Returns whether nothing says how large the model is. After Settings::Resolve.
+// Returns whether no setting says how large the model is. REQUIRES: Settings::Resolve.
 bool SizeIsOpen(const Settings& layers);
 
 // The tokenizer for so many bytes of text: "char", or "" where a byte-level BPE learned from the
@@ -64,8 +64,8 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found);
 std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend& backend,
                              double seconds);
 
-// What to try next after a run that started from a model and hardly learned, lost what it had
-// learned or got worse, in a sentence; "" for one that learned, or began with new parameters.
+// Returns advice, in a sentence, after a run that started from a model and hardly learned, lost
+// what it had learned or got worse; "" for a run that learned, or began with new parameters.
 std::string AdviceAfter(const RunConfig& config, const TrainResult& result);
 
 // Throws a kUsage Error unless the data's tokenizer is that of the model, or has tokens beyond its

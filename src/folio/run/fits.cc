@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// What opening a tokenizer of 50,000 to 150,000 tokens, and the work of threads, adds to the
+// Opening a tokenizer of 50,000 to 150,000 tokens, and the work of threads, add this to the
 // program.
 constexpr uint64_t kTokenizer = 50'000'000;
 

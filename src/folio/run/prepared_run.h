@@ -21,9 +21,8 @@
 
 namespace folio {
 
-// The ranks of a training run before they train: whatever the first rank finds, makes or chooses
-// for all goes through here, and so does what must be the same everywhere. It alone speaks to
-// people.
+// The ranks of a training run before they train. The first rank finds, makes and chooses for all of
+// them and shares it here; it alone gives notes to people.
 class RunRanks {
  public:
   using OnNote = std::function<void(const std::string&)>;
@@ -74,7 +73,7 @@ struct PreparedRun {
 
   std::unique_ptr<Backend> backend = {};
   FiniteBackend* finite = nullptr;  // `backend`, with train.check_numerics
-  // Where a new run waits until it begins; with dry_run beside the run's, if data is made.
+  // The directory of a new run until it begins; with dry_run one beside the run's, if data is made.
   std::unique_ptr<NewRun> new_run = {};
   std::unique_ptr<Dataset> data = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where nobody knows the data's

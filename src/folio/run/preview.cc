@@ -24,7 +24,7 @@
 namespace folio {
 namespace {
 
-// What JSON says of the shape of a step and of its memory.
+// The shape of a step and its memory, as in JSON.
 std::vector<Cell> ShapeCells(const TrainShape& shape, const PlanTotals& totals) {
   return {{"batch", "", shape.B},
           {"context", "", shape.T},

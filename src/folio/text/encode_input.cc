@@ -67,7 +67,7 @@ void RequireNoDisallowed(const SpecialFinder& specials, ByteInput& input) {
   }
 }
 
-// `held` is what was read already.
+// `held` was read already.
 void EncodeStream(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
                   std::string held, size_t piece, const OnEncoded& on_encoded) {
   StreamingEncoder encoder(tokenizer, input.name(), rule);
@@ -149,7 +149,8 @@ void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule
     while (!at_end && held.size() < kChunk) at_end = input.Read(held, kChunk - held.size()) == 0;
     if (careful) CheckSpecials(specials, held, input.name());
   }
-  // Where a text can hold what has no token, the error tells where: the chunks do not know.
+  // If a text can hold characters without a token, the error names the place: chunks do not know
+  // it.
   const bool any_text = tokenizer.kind() != "char";
   if (at_end || (input.again() && any_text)) {
     if (!at_end && careful) {

@@ -14,7 +14,7 @@
 
 namespace folio {
 
-// Throws the error of SpecialNotAllowed, with what the commands can do about it, for the first
+// Throws the error of SpecialNotAllowed, with the flag that would allow it, for the first
 // disallowed special token. `position` is where `text` begins in `where`.
 void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
                    TextPosition position = {});
@@ -31,8 +31,7 @@ void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule
                  const OnEncoded& on_encoded);
 
 // Appends the ids of the beginning of `text`, up to where it can be cut (all of it if `at_end`),
-// and returns where that is. Allowed special tokens become their token; of the others nothing is
-// known.
+// and returns where that is. Allowed special tokens become their token; the others are text.
 size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
                    bool at_end, std::string_view where, std::vector<int32_t>& ids);
 

@@ -473,7 +473,7 @@ Report TokenizerReport(const BenchTokenizerOptions& options,
                              {"seconds", "", seconds},
                              {"seconds_min", "", fastest},
                              {"seconds_max", "", Percentile(timing.seconds, 1)}};
-    // What there is no number of is left empty.
+    // A number that is not known is left empty.
     const auto add = [&](bool known, const char* key, const char* title, const auto& value) {
       row.push_back(known ? Cell{key, title, value()} : Cell{"", title, ""});
     };
