@@ -20,7 +20,7 @@ llvm-profdata merge -sparse "$profiles"/*.profraw -o "$profiles/all.profdata"
 # What reads bytes that may come from anybody.
 parsers=(corpus/text_stream.cc
   data/{dataset,token_file}.cc eval/cloze.cc
-  formats/{gguf_model,model_formats,other_programs}.cc
+  formats/{gguf_model,llmc,model_formats,nanochat,nanogpt,openai}.cc
   io/{decompress,gguf,json,pickle,safetensors}.cc
   io/{settings,tensor_file,tf_bundle,torch_file}.cc
   model/{checkpoint,config,lora}.cc

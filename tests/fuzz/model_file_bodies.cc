@@ -7,7 +7,9 @@
 
 #include "bodies.h"
 #include "folio/base/error.h"
-#include "folio/formats/other_programs.h"
+#include "folio/formats/gguf_model.h"
+#include "folio/formats/llmc.h"
+#include "folio/formats/nanogpt.h"
 #include "folio/io/file.h"
 #include "folio/io/test_tf_bytes.h"
 #include "folio/io/test_zip_bytes.h"

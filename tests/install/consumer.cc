@@ -7,14 +7,14 @@
 
 int main(int, char** argv) {  // TEXT RUN
   using namespace folio;
-  Console console;  // progress on standard error
   for (const bool resume : {false, true}) {
     RunSettings settings;
     settings.UsePreset("char-cpu");
     settings.Set("train.max_steps", resume ? "30" : "20");
-    TrainingRun run(settings,
-                    {.data = {argv[1]}, .out = argv[2], .resume = resume, .console = &console});
-    run.Train();
+    TrainingRun run(settings, {.data = {argv[1]}, .out = argv[2], .resume = resume});
+    run.Train({.on_evaluation = [](int64_t step, const Evaluation& losses) {
+      std::fprintf(stderr, "step %d: held-out loss %.4f\n", int(step), losses.val_loss);
+    }});
   }
   const OpenedModel model = OpenModel(argv[2]);
   Generator generator(*model.backend, *model.weights);

@@ -27,7 +27,7 @@
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/checkpoint.h"
 #include "folio/model_files/same_model.h"
-#include "folio/run/plan.h"
+#include "folio/run/automatic_settings.h"
 #include "folio/train/judged_step.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/ranks.h"

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -20,16 +18,12 @@
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/base/machine.h"
 #include "folio/base/math.h"
-#include "folio/base/simd_targets.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/model/decoder.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/config.h"
 #include "folio/train/optimizer.h"
 
@@ -220,8 +214,8 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
   const MemoryPlan plan = AttentionPlan(shape);
   const Arena arena(plan);
   const auto array = [&](MemoryPlan::Id id) { return arena.Get(plan, id); };
-  const auto columns = [&](MemoryPlan::Id id, const ColumnRange& of) {
-    return View(array(id), shape.B, shape.T, of);
+  const auto columns = [&](MemoryPlan::Id id, const ColumnRange& range) {
+    return View(array(id), shape.B, shape.T, range);
   };
   FillArray(array(0));
   FillArray(array(3));
@@ -499,209 +493,6 @@ std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend) 
                      "use --dtype fp32, or --backend cpu");
   }
   return dtypes;
-}
-
-namespace {
-
-Value GflopsValue(double flops_per_second) {
-  return Value::Fixed(flops_per_second, 1, 1e9);
-}
-
-std::vector<Cell> CellsOf(const std::string& name, const Timing& pass) {
-  return {{"name", "pass", name},
-          {"seconds", ">ms", Value::Fixed(pass.median(), 3, 1e-3)},
-          {"seconds_min", "", pass.fastest()},
-          {"bytes", ">bytes", Value::Bytes(pass.work)},
-          {"bytes_per_second", ">GB/s", Value::Fixed(pass.rate(), 1, 1e9)}};
-}
-
-// The lines that every report has of what computed it.
-std::vector<Cell> MachineFacts(const Backend& backend) {
-  const std::string description(backend.description());
-  return {{"backend", "", backend.name()},
-          {"backend_description",
-           "backend",
-           {fmt::format("{}, {} threads", description, Threads()), description}},
-          {"simd", "", SimdTarget()},
-          {"threads", "", Threads()}};
-}
-
-// The same for people alone.
-std::vector<Cell> Shown(std::vector<Cell> cells, const std::string& share) {
-  for (Cell& cell : cells) cell.key.clear();
-  cells.push_back({"", "share", share});
-  return cells;
-}
-
-}  // namespace
-
-Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
-                    const std::vector<MatmulRate>& rates) {
-  ReportTable products{.key = "products"};
-  std::map<Dtype, double> best;
-  for (const auto& [shape, product, dtype, timing] : rates) {
-    best[dtype] = std::max(best[dtype], timing.rate());
-    products.rows.push_back(
-        {{"dtype", "dtype", DtypeSetting(dtype)},
-         {"product", "product", product},
-         {"N", ">N", shape.N},
-         {"I", ">I", shape.I},
-         {"O", ">O", shape.O},
-         {"seconds", ">ms", Value::Fixed(timing.median(), 3, 1e-3)},
-         {"seconds_min", "", timing.fastest()},
-         {"flops_per_second", ">GFLOP/s", GflopsValue(timing.rate())},
-         {"flops_per_second_max", ">best", GflopsValue(timing.work / timing.fastest())}});
-  }
-  Json peaks = Json::object(), units = Json::object();
-  std::vector<Cell> peak_facts;
-  for (const Dtype dtype : dtypes) {
-    const std::string name(DtypeSetting(dtype)), unit = backend.ProductUnit(dtype);
-    peaks[name] = best[dtype];
-    units[name] = unit;
-    peak_facts.push_back(
-        {"", "peak " + name, fmt::format("{:.1f} GFLOP/s ({})", best[dtype] / 1e9, unit)});
-  }
-  return {.parts = {{.facts = MachineFacts(backend)}, {.table = products}, {.facts = peak_facts}},
-          .data = {{"peak_flops_per_second", peaks}, {"units", units}}};
-}
-
-Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates) {
-  const auto direction = [](const Timing& timing) {
-    return Value(fmt::format("{:.3f}", timing.median() * 1e3),
-                 Json{{"seconds", timing.median()},
-                      {"seconds_min", timing.fastest()},
-                      {"flops", timing.work},
-                      {"flops_per_second", timing.rate()}});
-  };
-  ReportTable runs{.key = "runs"};
-  for (const AttentionRate& rate : rates) {
-    const AttentionShape& shape = rate.shape;
-    const double bytes = static_cast<double>(rate.planned_bytes);
-    runs.rows.push_back(
-        {{"dtype", "dtype", DtypeSetting(shape.dtype)},
-         {"batch", "", shape.B},
-         {"context", ">T", shape.T},
-         {"heads", "", shape.H},
-         {"head_size", "", shape.D},
-         {"dropout", "", shape.dropout},
-         {"forward", ">forward ms", direction(rate.forward)},
-         {"", ">GFLOP/s", GflopsValue(rate.forward.rate())},
-         {"backward", ">backward ms", direction(rate.backward)},
-         {"", ">GFLOP/s", GflopsValue(rate.backward.rate())},
-         {"tokens_per_second", ">tokens/s", WholeRate(rate.tokens_per_second())},
-         {"peak_bytes", ">memory", Value::Bytes(rate.planned_bytes)},
-         {"", ">bytes/token", Value::Fixed(bytes / static_cast<double>(shape.B * shape.T), 0)}});
-  }
-  const AttentionShape& shape = rates.front().shape;
-  std::vector<Cell> facts = {{"", "shape",
-                              fmt::format("{} sequences, {} heads of {} channels, dropout {}",
-                                          shape.B, shape.H, shape.D, shape.dropout)}};
-  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
-  return {.parts = {{.facts = facts}, {.table = runs}}};
-}
-
-Report RowReport(const Backend& backend, const RowShape& shape, const std::vector<RowRate>& rates) {
-  ReportTable operations{.key = "operations"};
-  std::map<Dtype, double> copies;
-  for (const auto& [operation, dtype, timing] : rates) {
-    if (operation == "copy") copies[dtype] = timing.rate();
-  }
-  for (const auto& [operation, dtype, timing] : rates) {
-    operations.rows.push_back(
-        {{"dtype", "dtype", DtypeSetting(dtype)},
-         {"name", "operation", operation},
-         {"seconds", ">ms", Value::Fixed(timing.median(), 3, 1e-3)},
-         {"seconds_min", "", timing.fastest()},
-         {"bytes", ">bytes", Value::Bytes(timing.work)},
-         {"bytes_per_second", ">GB/s", Value::Fixed(timing.rate(), 1, 1e9)},
-         {"share", ">of copy", Value::Percent(timing.rate() / copies[dtype])}});
-  }
-  std::vector<Cell> facts = {{"rows", "", shape.N},
-                             {"channels", "", shape.C},
-                             {"head_size", "", shape.D},
-                             {"hidden", "", shape.F},
-                             {"", "shape",
-                              fmt::format("{} rows of {} channels, heads of {}, {} hidden", shape.N,
-                                          shape.C, shape.D, shape.F)}};
-  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
-  return {.parts = {{.facts = facts}, {.table = operations}}};
-}
-
-Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates) {
-  const double seconds = rates.seconds_per_step(), bytes = rates.bytes_per_step();
-  ReportTable passes{.key = "passes"};
-  const auto add = [&](const char* name, const Timing& part, const char* best,
-                       const Timing& machine) {
-    std::vector<Cell>& row = passes.rows.emplace_back(CellsOf(name, part));
-    row.push_back({"share", "share",
-                   Value::Percent(part.rate() / machine.rate()).In(fmt::format(" of {}", best))});
-    row.push_back({"of", "", best});
-  };
-  add("gradient norm", rates.norm, "read", rates.read);
-  add("adamw", rates.adamw, "copy", rates.copy);
-  passes.rows.push_back(Shown(CellsOf("together", {bytes, {seconds}}), ""));
-  const std::vector<Cell> read = CellsOf("read", rates.read), copy = CellsOf("copy", rates.copy);
-  for (const auto& pass : {read, copy}) passes.rows.push_back(Shown(pass, "memory bandwidth"));
-  std::vector<Cell> facts = {{"parameters", "parameters", Value::Commas(parameters)},
-                             {"seconds_per_step", "", seconds},
-                             {"bytes_per_step", "", bytes},
-                             {"bytes_per_second", "", bytes / seconds}};
-  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
-  return {.parts = {{.facts = facts}, {.table = passes}},
-          .data = {{"machine", Json::array({AsJson(read), AsJson(copy)})}}};
-}
-
-Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,
-                        double load_seconds, const GenerationTimings& timings) {
-  const double best = timings.read.rate();
-  ReportTable tokens{.key = "tokens"}, batches{.key = "batches"};
-  for (const auto& [position, timing] : timings.tokens) {
-    const double seconds = timing.median(), rate = timing.rate();
-    tokens.rows.push_back({{"position", ">after", position},
-                           {"ms_per_token", ">ms a token", Value::Fixed(1e3 * seconds, 2)},
-                           {"ms_per_token_min", "", 1e3 * timing.fastest()},
-                           {"", ">tokens/s", Value::Count(1 / seconds)},
-                           {"bytes", "", timing.work},
-                           {"bytes_per_second", ">GB/s", Value::Fixed(rate, 1, 1e9)},
-                           {"read_share", ">of reading", Value::Percent(rate / best)}});
-  }
-  for (const Timing& timing : timings.batches) {
-    const double rate = timing.rate();
-    batches.rows.push_back(
-        {{"sequences", ">sequences", static_cast<int64_t>(timing.work)},
-         {"ms_per_step", ">ms a step", Value::Fixed(1e3 * timing.median(), 2)},
-         {"ms_per_step_min", "", 1e3 * timing.fastest()},
-         {"tokens_per_second", ">tokens/s", Value::Count(rate)},
-         {"", ">of the first", Value::Fixed(rate / timings.batches[0].rate(), 1).In("x")}});
-  }
-  const double prompt = timings.prompt.median(), prompt_rate = timings.prompt.rate();
-  const auto prompt_tokens = static_cast<int64_t>(timings.prompt.work);
-  std::vector<Cell> facts = {{"model", "model", {fmt::format("{}, {}", model, dtype), model}},
-                             {"dtype", "", dtype},
-                             {"cache_dtype", "", DtypeName(timings.cache)}};
-  std::ranges::copy(MachineFacts(backend), std::back_inserter(facts));
-  std::vector<Cell> others = {
-      {"read_bytes_per_second",
-       "memory",
-       {fmt::format("{} read in turns, at {:.1f} GB/s", HumanBytes(timings.read.work), best / 1e9),
-        best}},
-      {"weight_bytes", "", timings.read.work},
-      {"prompt_tokens",
-       "prompt",
-       {fmt::format("{} tokens: {} to the first token, {} tokens/s", prompt_tokens,
-                    HumanSeconds(prompt), HumanCount(prompt_rate)),
-        prompt_tokens}},
-      {"prompt_seconds", "", prompt},
-      {"first_token_seconds", "", prompt},
-      {"prompt_tokens_per_second", "", prompt_rate},
-      {"peak_memory_bytes", "", PeakMemoryBytes()},
-      {"load_seconds", "", Json()}};
-  if (load_seconds > 0) others.back() = {"load_seconds", "loaded in", Value::Seconds(load_seconds)};
-  return {.parts = {{.facts = facts}, {.table = tokens}, {.table = batches}, {.facts = others}}};
-}
-
-Value WholeRate(double a_second) {
-  return {WithCommas(static_cast<int64_t>(a_second)), a_second};
 }
 
 }  // namespace folio

@@ -11,7 +11,6 @@
 #include "folio/backend/backend.h"
 #include "folio/base/math.h"
 #include "folio/model/params.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -69,7 +68,7 @@ struct AttentionRate {
   // first two.
   uint64_t planned_bytes = 0;
 
-  // Of both directions, at their medians.
+  // Both directions together, at their medians.
   double tokens_per_second() const {
     return static_cast<double>(shape.B * shape.T) / (forward.median() + backward.median());
   }
@@ -147,18 +146,5 @@ GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
 // The dtypes that a benchmark's --dtype means: "fp32", "bf16", or "both" for all that the backend
 // supports. Throws a kUsage Error for one that it does not.
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend);
-
-// "12,345" of so many things a second.
-Value WholeRate(double a_second);
-
-// The findings as reports. REQUIRES: some rates.
-Report MatmulReport(const Backend& backend, const std::vector<Dtype>& dtypes,
-                    const std::vector<MatmulRate>& rates);
-Report AttentionReport(const Backend& backend, const std::vector<AttentionRate>& rates);
-Report RowReport(const Backend& backend, const RowShape& shape, const std::vector<RowRate>& rates);
-Report OptimizerReport(const Backend& backend, int64_t parameters, const OptimizerRates& rates);
-// `model` is its name; load_seconds is 0 for one that was not read from a file.
-Report GenerationReport(const std::string& model, const Backend& backend, const std::string& dtype,
-                        double load_seconds, const GenerationTimings& timings);
 
 }  // namespace folio

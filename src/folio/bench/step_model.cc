@@ -17,16 +17,14 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/operations.h"
-#include "folio/io/json.h"
 #include "folio/model/params.h"
 #include "folio/ranks/group.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/terminal_text.h"
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 #include "folio/train/train_step.h"
 
 namespace folio {
@@ -360,10 +358,10 @@ RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   const double most =
       MeasureStepRate(backend, part, 1, /*optimizer=*/false) * kPassSeconds / (kPasses + 1);
   const MachineMemory memory = ThisMachinesMemory();
-  const auto fits = [&](const BenchTrainOptions& of) {
+  const auto fits = [&](const BenchTrainOptions& tried) {
     const TrainShape shape{
-        .model = of.model, .B = of.train.batch_size, .T = of.T, .options = of.pass};
-    return FlopsOf(of) <= most &&
+        .model = tried.model, .B = tried.train.batch_size, .T = tried.T, .options = tried.pass};
+    return FlopsOf(tried) <= most &&
            (memory.available == 0 || PlannedBytes(shape) < memory.available / 10 * 9);
   };
   const int64_t shortest = part.T;
@@ -399,49 +397,6 @@ double ParseWithUnit(std::string_view text, std::span<const Unit> units) {
   return number == 0 && rest.empty() ? 0 : std::nan("");
 }
 
-std::string StepSeconds(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
-}
-
-std::vector<Cell> CellsOf(const StepPlan::Row& row) {
-  static constexpr const char* kBounds[] = {"compute", "network", "messages", "sums"};
-  const StepPrediction& step = row.step;
-  const bool alone = row.ranks == 1, too_much = step.memory == UINT64_MAX;
-  // No number stands for a network without an end to it.
-  const bool finite = !alone && std::isfinite(row.network.bits_per_second);
-  const Json communication = {{"bytes_sent_per_step", step.bytes_sent},
-                              {"reduce_bytes_per_micro_batch", step.reduce_bytes},
-                              {"gather_bytes_per_step", step.gather_bytes},
-                              {"messages_per_step", step.messages},
-                              {"seconds_per_step", step.communication},
-                              {"seconds_waited_per_step", step.waited},
-                              {"thread_seconds_per_step", step.thread},
-                              {"overlap", step.hidden()}};
-  return {{"ranks", ">ranks", row.ranks},
-          {finite ? "network_bits_per_second" : "",
-           ">network",
-           {alone ? "-" : HumanBits(row.network.bits_per_second), row.network.bits_per_second}},
-          {"grad_accumulation",
-           ">micro-batches",
-           {fmt::format("{}", row.grad_accumulation / row.ranks), row.grad_accumulation}},
-          {"seconds_per_step", ">step", {StepSeconds(step.seconds), step.seconds}},
-          {"tokens_per_step", "", step.tokens},
-          {"tokens_per_second", ">tokens/s", WholeRate(step.tokens_per_second())},
-          {"flops_per_step", "", step.flops},
-          {"forward_seconds", "", step.forward},
-          {"backward_seconds", "", step.backward},
-          {"optimizer_seconds", "", step.optimizer},
-          {"efficiency", ">efficiency", Value::Percent(step.efficiency(), 1)},
-          {"", ">hidden", alone ? "-" : Value::Percent(step.hidden()).text},
-          {"", ">sent", Value::Bytes(step.bytes_sent)},
-          {too_much ? "" : "peak_bytes", ">memory",
-           too_much ? Value("too much") : Value::Bytes(step.memory)},
-          {"bound", "bound by", kBounds[static_cast<size_t>(step.bound)]},
-          {alone ? "" : "communication", "", communication}};
-}
-
 }  // namespace
 
 double ParseBitsPerSecond(const std::string& text, const std::string& flag) {
@@ -475,56 +430,6 @@ std::string HumanBits(double bits_per_second) {
     break;
   }
   return fmt::format("{:.4g} {}", bits_per_second, unit);
-}
-
-Report StepsReport(const StepPlan& plan) {
-  const NetworkRates& network = plan.rows.front().network;
-  const int64_t parameters = ParamTable(plan.config, plan.pass.lora).parameters();
-  const std::string dtype(DtypeSetting(plan.pass.dtype)), reduce(DtypeSetting(plan.reduce));
-  const std::vector<Cell> facts = {
-      {"model",
-       "model",
-       {fmt::format("{}, {} parameters, {}", plan.model,
-                    HumanCount(static_cast<double>(parameters)), dtype),
-        plan.model}},
-      {"parameters", "", parameters},
-      {"dtype", "", dtype},
-      {"batch",
-       "batch",
-       {fmt::format("{} x {} tokens in a micro-batch; gradients {}are sent as {}", plan.B, plan.T,
-                    plan.reduce_every > 1 ? fmt::format("of {} in a row ", plan.reduce_every) : "",
-                    reduce),
-        plan.B}},
-      {"context", "", plan.T},
-      {"reduce_every", "", plan.reduce_every},
-      {"reduce_dtype", "", reduce},
-      {"recompute", "", plan.pass.recompute},
-      {"rank",
-       "rank",
-       {fmt::format("{}/s of forward and backward, {}/s of optimizer, {}/s of adding up ({})",
-                    HumanFlops(plan.rank.flops_per_second),
-                    HumanBytes(plan.rank.memory_bytes_per_second),
-                    HumanBytes(plan.rank.sum_bytes_per_second), plan.rates_from),
-        Json{{"flops_per_second", plan.rank.flops_per_second},
-             {"memory_bytes_per_second", plan.rank.memory_bytes_per_second},
-             {"sum_bytes_per_second", plan.rank.sum_bytes_per_second},
-             {"threads", plan.rank.threads},
-             {"from", plan.rates_from}}}},
-      {"latency_seconds",
-       "network",
-       {fmt::format("{} from rank to rank, {} for each message", StepSeconds(network.latency),
-                    StepSeconds(network.seconds_per_message)),
-        network.latency}},
-      {"seconds_per_message", "", network.seconds_per_message}};
-  ReportTable rows{.key = "rows"};
-  for (const StepPlan::Row& row : plan.rows) rows.rows.push_back(CellsOf(row));
-  return {.parts = {{.facts = facts},
-                    {.table = rows},
-                    {.text = "micro-batches, sent and memory are those of one rank, in a step. "
-                             "Efficiency is the share of a step in which a rank computes, hidden "
-                             "the share of its messages' time in which it computes too. Bound by "
-                             "compute: messages cost less than a tenth; network: bytes; messages: "
-                             "their number and latency; sums: adding up gradients."}}};
 }
 
 }  // namespace folio

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "folio/bench/training.h"
-#include "folio/report/report.h"
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 
 namespace folio {
 
@@ -151,8 +150,5 @@ double ParseBitsPerSecond(const std::string& text, const std::string& flag);
 double ParseShortTime(const std::string& text, const std::string& flag);
 
 std::string HumanBits(double bits_per_second);  // "10 Gbit/s"
-
-// A table, with what its columns mean. REQUIRES: rows.
-Report StepsReport(const StepPlan& plan);
 
 }  // namespace folio

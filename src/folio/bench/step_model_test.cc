@@ -9,7 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/train/buckets.h"
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 
 namespace folio {
 namespace {

@@ -1,20 +1,16 @@
 #include "folio/bench/tokenizer_speed.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/math.h"
 #include "folio/base/rng.h"
-#include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
@@ -453,50 +449,6 @@ void BenchTokenizer(const BenchTokenizerOptions& options,
             Beginning({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()},
                       options.bytes));
   }
-}
-
-Report TokenizerReport(const BenchTokenizerOptions& options,
-                       const std::vector<TokenizerTiming>& timings) {
-  ReportTable table{.key = "rows"};
-  for (const TokenizerTiming& timing : timings) {
-    const double seconds = timing.median(), fastest = Percentile(timing.seconds, 0);
-    const auto bytes = static_cast<double>(timing.bytes),
-               tokens = static_cast<double>(timing.tokens),
-               calls = static_cast<double>(timing.calls);
-    std::vector<Cell> row = {{"what", "what", TokenizerMeasureName(timing.measure)},
-                             {"text", "text", timing.text},
-                             {"state", "state", timing.cold ? "cold" : "warm"},
-                             {"bytes", "", timing.bytes},
-                             {"tokens", "", timing.tokens},
-                             {"calls", "", timing.calls},
-                             {"runs", "", timing.seconds.size()},
-                             {"seconds", "", seconds},
-                             {"seconds_min", "", fastest},
-                             {"seconds_max", "", Percentile(timing.seconds, 1)}};
-    // What there is no number of is left empty.
-    const auto add = [&](bool known, const char* key, const char* title, const auto& value) {
-      row.push_back(known ? Cell{key, title, value()} : Cell{"", title, ""});
-    };
-    const bool text = timing.bytes > 0, copied = timing.copy_seconds > 0;
-    add(text, "", ">call", [&] { return Value::Bytes(bytes / calls); });
-    row.push_back({"threads", ">threads", timing.threads});
-    row.push_back({"ns_per_call",
-                   ">us/call",
-                   {fmt::format("{:.4g}", seconds / calls * 1e6), seconds / calls * 1e9}});
-    add(text, "bytes_per_second", ">MB/s", [&] { return Value::Fixed(bytes / seconds, 1, 1e6); });
-    add(text, "", ">best", [&] { return Value::Fixed(bytes / fastest, 1, 1e6); });
-    add(text, "ns_per_token", ">ns/token", [&] { return Value::Fixed(seconds / tokens * 1e9, 2); });
-    add(text, "bytes_per_token", ">bytes/token", [&] { return Value::Fixed(bytes / tokens, 2); });
-    add(copied, "memcpy_share", ">of memcpy",
-        [&] { return Value::Percent(timing.copy_seconds / seconds, 2); });
-    if (copied) row.push_back({"memcpy_bytes_per_second", "", bytes / timing.copy_seconds});
-    table.rows.push_back(std::move(row));
-  }
-  return {.parts = {{.table = table}},
-          .data = {{"tokenizer", options.tokenizer},
-                   {"threads", Threads()},
-                   {"simd", SimdTarget()},
-                   {"merges", options.merges}}};
 }
 
 }  // namespace folio

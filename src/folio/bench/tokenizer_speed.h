@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "folio/base/math.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -78,8 +77,5 @@ struct TokenizerTiming {
 // Error if the tokenizer cannot encode a text.
 void BenchTokenizer(const BenchTokenizerOptions& options,
                     const std::function<void(const TokenizerTiming&)>& done);
-
-Report TokenizerReport(const BenchTokenizerOptions& options,
-                       const std::vector<TokenizerTiming>& timings);
 
 }  // namespace folio

@@ -1,10 +1,7 @@
 #include "folio/bench/training.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <memory>
 #include <numeric>
 
@@ -12,16 +9,12 @@
 #include "folio/base/machine.h"
 #include "folio/base/math.h"
 #include "folio/base/rng.h"
-#include "folio/base/simd_targets.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/operations.h"
-#include "folio/io/json.h"
 #include "folio/model/weight_init.h"
-#include "folio/tensor/dtype.h"
 #include "folio/train/config.h"
-#include "folio/train/plan.h"
 #include "folio/train/ranks.h"
+#include "folio/train/train_cost.h"
 #include "folio/train/train_step.h"
 
 namespace folio {
@@ -148,7 +141,7 @@ double FlopsPerStep(const BenchTrainOptions& options) {
   return TrainFlops(options.model, options.T, options.pass.lora).per_step(TokensPerStep(options));
 }
 
-// How many steps of about so many seconds ranks take: what the first of them says.
+// The number of steps of about so many seconds; the first rank decides it for all.
 int64_t AgreedSteps(const BenchTrainOptions& options, double seconds) {
   if (options.group == nullptr) return options.steps;
   const double wanted = std::ceil(options.seconds / std::max(seconds, 1e-6));
@@ -241,196 +234,6 @@ double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, doub
   while (part.model.n_layer > 1 && FlopsPerStep(part) > most) --part.model.n_layer;
   if (part.train.batch_size == 1 && part.model.n_layer == 1 && (B > 1 || L > 1)) return first;
   return MeasureStepRate(backend, part, kSteps);
-}
-
-namespace {
-
-// What is measured beside the same training without adapters, or without recomputation.
-Cell PlainFact(const BenchTrainOptions& options, const BenchTrainResult& result) {
-  const bool lora = options.pass.lora.on();
-  Cell fact{lora ? "full_fine_tuning" : "without_recompute", lora ? "adapters" : "recompute", {}};
-  if (!result.plain)
-    return {"", fact.title, "on; not enough memory to compare with a run without it"};
-  const PlainTraining& plain = *result.plain;
-  const double seconds = Median(plain.step_seconds), fastest = Percentile(plain.step_seconds, 0);
-  const auto planned = static_cast<double>(plain.planned_bytes);
-  const double saved = planned - static_cast<double>(result.planned_bytes);
-  // Fastest against fastest, as other programs only ever make a step longer.
-  const double time_paid = Percentile(result.step_seconds, 0) / fastest - 1;
-  fact.value = {
-      fmt::format(
-          "saves {} of {} planned; time per step {:+.1f}% (without it: {:.3f} ms, fastest {:.3f})",
-          HumanBytes(saved), HumanBytes(planned), time_paid * 100, seconds * 1e3, fastest * 1e3),
-      Json{{"peak_bytes", plain.planned_bytes},
-           {"saved_bytes", static_cast<int64_t>(saved)},
-           {"seconds_per_step", seconds},
-           {"seconds_per_step_min", fastest},
-           {"time_paid", time_paid}}};
-  return fact;
-}
-
-std::vector<Cell> RankFacts(const BenchTrainOptions& options, const BenchTrainResult& result) {
-  const auto a_step = [steps = static_cast<double>(result.step_seconds.size())](auto all) {
-    return static_cast<double>(all) / steps;
-  };
-  const GroupTraffic& traffic = result.traffic;
-  const double bytes = a_step(traffic.bytes_sent), seconds = a_step(traffic.seconds),
-               waited = a_step(traffic.seconds_waited);
-  const std::string transport = options.group->transport();
-  return {{"ranks",
-           "ranks",
-           {fmt::format("{} ({}); per step {:.3f} ms of communication, {} sent by each, {:.3f} ms "
-                        "waiting ({:.0f}% overlap)",
-                        result.ranks, transport, seconds * 1e3, HumanBytes(bytes), waited * 1e3,
-                        result.overlap() * 100),
-            result.ranks}},
-          {"tensor_parallel", "", options.train.tensor_parallel},
-          {"reduce_every", "", options.train.reduce_every},
-          {"reduce_dtype", "", options.train.reduce_dtype},
-          {"communication", "",
-           Json{{"transport", transport},
-                {"bytes_sent_per_step", bytes},
-                {"seconds_per_step", seconds},
-                {"seconds_waited_per_step", waited},
-                {"overlap", result.overlap()}}}};
-}
-
-std::vector<Cell> FactsOf(const BenchTrainOptions& options, const BenchTrainResult& result) {
-  const double seconds = result.seconds_per_step(), fastest = Percentile(result.step_seconds, 0),
-               slow = Percentile(result.step_seconds, 0.9);
-  std::vector<Cell> facts = {
-      {"batch",
-       "batch",
-       {fmt::format("{} x {} tokens", options.train.batch_size, options.T),
-        options.train.batch_size}},
-      {"context", "", options.T},
-      {"steps", "steps", result.step_seconds.size()},
-      {"seconds_per_step",
-       "step",
-       {fmt::format("{:.3f} ms (fastest {:.3f}, 90% below {:.3f})", seconds * 1e3, fastest * 1e3,
-                    slow * 1e3),
-        seconds}},
-      {"seconds_per_step_min", "", fastest},
-      {"seconds_per_step_p90", "", slow},
-      {"tokens_per_second", "speed", WholeRate(result.tokens_per_second()).In(" tokens/s")},
-      {"seconds_per_token", "", result.seconds_per_token()},
-      {"flops_per_step", "", result.flops_per_step},
-      {"model_flops_per_second",
-       "arithmetic",
-       {fmt::format("{:.1f} GFLOP/s, {:.0f}% of {:.1f} GFLOP/s in {} matrix products",
-                    result.flops_per_second() / 1e9, result.peak_share() * 100,
-                    result.matmul_flops_per_second / 1e9, DtypeSetting(options.pass.dtype)),
-        result.flops_per_second()}},
-      {"matmul_flops_per_second", "", result.matmul_flops_per_second},
-      {"peak_share", "", result.peak_share()},
-      {"peak_memory_bytes",
-       "memory",
-       {fmt::format("{} resident at peak, {} planned",
-                    HumanBytes(static_cast<double>(result.peak_memory_bytes)),
-                    HumanBytes(static_cast<double>(result.planned_bytes))),
-        result.peak_memory_bytes}},
-      {"peak_bytes", "", result.planned_bytes},
-      {"last_loss", "", result.last_loss}};
-  if (options.train.grad_accumulation > 1) {
-    facts.push_back({"grad_accumulation", "", options.train.grad_accumulation});
-  }
-  if (result.ranks > 1) {
-    std::ranges::copy(RankFacts(options, result), std::back_inserter(facts));
-  }
-  if (options.pass.lora.on() || options.pass.recompute) {
-    facts.push_back(PlainFact(options, result));
-  }
-  if (result.ops.empty()) return facts;
-  Json ops = Json::array();
-  for (const OpTime& op : result.ops) {
-    ops.push_back({{"name", op.name},
-                   {"calls", op.calls},
-                   {"seconds", op.seconds},
-                   {"flops", op.flops},
-                   {"bytes", op.bytes}});
-  }
-  facts.push_back({"ops", "", ops});
-  facts.push_back({"seconds_outside_ops", "", result.seconds_outside_ops});
-  return facts;
-}
-
-// The cost of each batch size beside that of the first.
-ReportTable GrowthTable(const std::vector<BenchTrainOptions>& options,
-                        const std::vector<BenchTrainResult>& results) {
-  const BenchTrainResult& first = results.front();
-  ReportTable table{.key = "batches"};
-  for (size_t i = 0; i < results.size(); ++i) {
-    const BenchTrainResult& result = results[i];
-    std::vector<Cell>& row = table.rows.emplace_back(FactsOf(options[i], result));
-    for (Cell& cell : row) cell.title.clear();
-    const auto bytes = static_cast<double>(result.planned_bytes);
-    const std::vector<Cell> shown = {
-        {"", ">batch", options[i].train.batch_size},
-        {"", ">ms/step", Value::Fixed(result.seconds_per_step(), 3, 1e-3)},
-        {"", ">us/token", Value::Fixed(result.seconds_per_token(), 1, 1e-6)},
-        {"relative_seconds_per_token", ">relative",
-         Value::Fixed(result.seconds_per_token() / first.seconds_per_token(), 2)},
-        {"", ">tokens/s", WholeRate(result.tokens_per_second())},
-        {"", ">GFLOP/s", Value::Fixed(result.flops_per_second(), 1, 1e9)},
-        {"", ">of peak", Value::Percent(result.peak_share())},
-        {"", ">planned", Value::Bytes(bytes)},
-        {"", ">more", Value::Bytes(bytes - static_cast<double>(first.planned_bytes))},
-        {"", ">resident", Value::Bytes(result.peak_memory_bytes)}};
-    row.insert(row.end(), shown.begin(), shown.end());
-  }
-  return table;
-}
-
-}  // namespace
-
-Report TrainingReport(const std::string& model, const Backend& backend,
-                      const std::vector<BenchTrainOptions>& options,
-                      const std::vector<BenchTrainResult>& results, bool growth) {
-  const BenchTrainOptions& first = options.front();
-  const TrainFlops flops(first.model, first.T, first.pass.lora);
-  const std::string dtype(DtypeSetting(first.pass.dtype));
-  const std::string unit = backend.ProductUnit(first.pass.dtype);
-  const std::string description(backend.description());
-  const int64_t parameters = results.front().parameters;
-  Report report{
-      .parts = {
-          {.facts = {
-               {"model",
-                "model",
-                {fmt::format("{}, {} parameters", model, WithCommas(parameters)), model}},
-               {"parameters", "", parameters},
-               {"backend",
-                "backend",
-                {fmt::format("{}: {}", first.train.backend, description), first.train.backend}},
-               {"backend_description", "", description},
-               {"simd", "", SimdTarget()},
-               {"dtype",
-                "computing",
-                {fmt::format("{} on {}, {} threads", dtype, unit, Threads()), dtype}},
-               {"product_unit", "", unit},
-               {"threads", "", Threads()},
-               {"recompute", "", first.pass.recompute},
-               {"lora_rank", "", first.pass.lora.rank},
-               {"flops_formula", "counted", {flops.Explanation(), kFlopsFormula}},
-               {"matrix_parameters", "", flops.matrix_parameters},
-               {"trained_matrix_parameters", "", flops.trained_parameters},
-               {"flops_per_token", "", flops.per_token()},
-               {"attention_flops_per_token", "", flops.attention_per_token}}}}};
-  for (size_t i = 0; i < results.size(); ++i) {
-    const BenchTrainResult& result = results[i];
-    ReportPart part{.facts = FactsOf(options[i], result)};
-    if (growth) {
-      for (Cell& fact : part.facts) fact.key.clear();
-    }
-    report.parts.push_back(std::move(part));
-    if (result.ops.empty()) continue;
-    report.parts.push_back({.terminal = [&result](const Terminal&) {
-      return TimesTable(result.ops) +
-             fmt::format("outside of operations: {:.3f} ms\n", result.seconds_outside_ops * 1e3);
-    }});
-  }
-  if (growth) report.parts.push_back({.table = GrowthTable(options, results)});
-  return report;
 }
 
 }  // namespace folio

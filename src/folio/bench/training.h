@@ -12,7 +12,6 @@
 #include "folio/model/config.h"
 #include "folio/model/context.h"
 #include "folio/ranks/group.h"
-#include "folio/report/report.h"
 #include "folio/train/config.h"
 
 namespace folio {
@@ -82,11 +81,5 @@ double MeasureStepRate(Backend& backend, BenchTrainOptions options, int steps,
 // operations take, 2 s at most: where whole steps would take longer, with fewer sequences and then
 // with fewer layers. What is allocated for it is given back.
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops);
-
-// The results as a report. `model` is its name. With `growth` they are those of several batch
-// sizes, and how the cost grows from the first to the others is told too; without it there is one.
-Report TrainingReport(const std::string& model, const Backend& backend,
-                      const std::vector<BenchTrainOptions>& options,
-                      const std::vector<BenchTrainResult>& results, bool growth);
 
 }  // namespace folio

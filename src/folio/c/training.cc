@@ -20,6 +20,12 @@ struct folio_train {
 
 namespace folio {
 
+void Prepare(const PrepareOptions& options, const folio_watch& watch) {
+  PrepareHooks hooks;
+  hooks.progress = [&](int64_t done, int64_t total) { Tell(watch, done, total); };
+  PrepareDataset(options, hooks);
+}
+
 void Apply(const folio_options& options, RunSettings& settings) {
   settings.UsePreset(options.train.preset);
   for (const auto& [key, value] : options.train.settings) settings.Set(key, value);
@@ -39,9 +45,7 @@ folio_status folio_data_prepare(const char* const* texts, size_t count, const ch
                                          {.field = prepare.field, .raw = prepare.raw})
                         .files;
     prepare.out = directory;
-    folio::PrepareHooks hooks;
-    hooks.progress = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); };
-    folio::PrepareDataset(prepare, hooks);
+    folio::Prepare(prepare, watching);
   });
 }
 
@@ -58,7 +62,7 @@ folio_status folio_train_new(const char* const* data, size_t count, const char* 
         .out = run,
         .resume = named.train.resume,
         .overwrite = named.train.overwrite,
-        .on_prepare = [&](int64_t done, int64_t total) { folio::Tell(watching, done, total); }};
+        .prepare = [&](const folio::PrepareOptions& texts) { folio::Prepare(texts, watching); }};
     auto train = std::make_unique<folio_train>();
     folio::Apply(named, train->settings);
     train->run = std::make_unique<folio::TrainingRun>(train->settings, std::move(run_options));

@@ -15,6 +15,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/signals.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -23,7 +24,6 @@
 #include "folio/ranks/group.h"
 #include "folio/ranks/join.h"
 #include "folio/term/console.h"
-#include "folio/term/signals.h"
 
 #ifdef __APPLE__
 extern "C" char** environ;  // no header declares it

@@ -7,6 +7,7 @@
 
 #include "folio/cli/command_line.h"
 #include "folio/infer/opened_model.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/settings.h"
 #include "folio/run/run_config.h"
 #include "folio/term/streams.h"

@@ -20,7 +20,7 @@ namespace {
                    fmt::format("expected {}", kConversationForms));
 }
 
-// What is wrong, without where.
+// A mistake, without its place.
 [[noreturn]] void Wrong(const std::string& cause) {
   throw InputError(cause);
 }
@@ -141,7 +141,7 @@ std::vector<ChatMessage> MessagesOf(const Json& list, std::string_view key) {
   return ReadChatMessages(messages);
 }
 
-// What is said by `role`: a text, or a list of messages.
+// The content of a message of `role`: a text, or a list of messages.
 void AddSaid(const Json::Member& member, ChatRole role, std::vector<ChatMessage>& to) {
   if (!member.value.is_array()) return to.push_back({role, TextOf(member)});
   const std::vector<ChatMessage> messages = MessagesOf(member.value, member.key);

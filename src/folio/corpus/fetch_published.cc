@@ -10,10 +10,7 @@
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/io/json.h"
 #include "folio/io/posix.h"
-#include "folio/term/signals.h"
-#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {
@@ -28,14 +25,16 @@ namespace fs = std::filesystem;
 
 // Gets a published file to wanted.path: a copy of `from`, or where that is "" from the network.
 void FetchPublished(const SetFile& file, const WantedFile& wanted, const FetchLimits& limits,
-                    const std::filesystem::path& from, Console& console, ProgressMode mode) {
+                    const std::filesystem::path& from, const FetchHooks& hooks) {
   if (!from.empty()) return CopyFile(from, wanted);
-  Progress progress(console, mode);
   const auto show = [&](int64_t bytes) {
-    ThrowIfStopRequested();
-    progress.Show({"bytes", bytes, wanted.bytes, {{"file", file.name, file.name}}});
+    if (hooks.progress) hooks.progress(file.name, bytes, wanted.bytes);
   };
   FetchFile(file.url, wanted, show, limits);
+}
+
+void Note(const FetchHooks& hooks, const std::string& text) {
+  if (hooks.note) hooks.note(text);
 }
 
 WantedFile Wanted(const SetFile& file, const fs::path& path) {
@@ -117,20 +116,19 @@ const PublishedFile& PublishedText(const std::string& name) {
 }
 
 void FetchText(const PublishedFile& text, const std::filesystem::path& out,
-               const std::filesystem::path& from, bool overwrite, Console& console,
-               ProgressMode mode) {
+               const std::filesystem::path& from, bool overwrite, const FetchHooks& hooks) {
   const std::string path = out.string();
   const WantedFile wanted = {
       out, std::string(text.sha256), text.bytes,
       fmt::format("download {} on another machine and save it here as {}", text.url, path)};
   if (IsThere(wanted)) {
-    console.Note(fmt::format("{} already contains {}", path, text.name));
+    Note(hooks, fmt::format("{} already contains {}", path, text.name));
     return;
   }
   CheckNewFile(path, overwrite);
   RequireParentOf(out);
-  FetchPublished(AsSetFile(text, out), wanted, {}, from, console, mode);
-  console.Note(fmt::format("saved {} as {}", text.name, path));
+  FetchPublished(AsSetFile(text, out), wanted, {}, from, hooks);
+  Note(hooks, fmt::format("saved {} as {}", text.name, path));
 }
 
 const PublishedKind& PublishedVocabularies() {
@@ -162,8 +160,12 @@ PublishedSet PublishedNamed(const PublishedKind& kind, const std::string& name) 
                                    : fmt::format("did you mean '{}'?", nearest));
 }
 
+bool IsHere(const PublishedKind& kind, const PublishedSet& set) {
+  return Missing(kind, set).empty();
+}
+
 void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path& from,
-              Console& console, ProgressMode mode) {
+              const FetchHooks& hooks) {
   const fs::path aside = set.dir / kArrivingDir;
   const auto coming = [&](const SetFile& file) { return aside / file.name; };
   std::vector<const SetFile*> missing;
@@ -174,15 +176,15 @@ void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path
     if (!IsThere(Wanted(file, coming(file)))) bytes += file.bytes;
   }
   if (missing.empty()) {
-    console.Note(fmt::format("{} is already in {}", set.name, set.dir.string()));
+    Note(hooks, fmt::format("{} is already in {}", set.name, set.dir.string()));
     return;
   }
   CreateDirectories(aside);
   const GuardedDirectory inside(set.dir);
   const EmptyEnd end(aside);
   if (from.empty()) {
-    console.Note(fmt::format("{}: downloading {} of {} files, {}", set.name, missing.size(),
-                             set.files.size(), HumanBytes(static_cast<double>(bytes))));
+    Note(hooks, fmt::format("{}: downloading {} of {} files, {}", set.name, missing.size(),
+                            set.files.size(), HumanBytes(static_cast<double>(bytes))));
     RequireDiskRoom(set.dir, bytes);
   }
   for (const SetFile* file : missing) {
@@ -190,8 +192,7 @@ void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path
     if (IsThere(wanted)) continue;
     CreateParentOf(wanted.path);
     if (from.empty()) wanted.otherwise = kind.otherwise(set, Missing(kind, set));
-    FetchPublished(*file, wanted, set.limits, from.empty() ? from : from / file->name, console,
-                   mode);
+    FetchPublished(*file, wanted, set.limits, from.empty() ? from : from / file->name, hooks);
   }
   for (const SetFile* file : missing) {
     CreateParentOf(file->path);
@@ -206,26 +207,7 @@ void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path
       fs::remove(dir, not_empty);
     }
   }
-  console.Note(fmt::format("saved {} in {}", set.name, set.dir.string()));
-}
-
-std::string DescribePublished(const PublishedKind& kind, bool json) {
-  Json all = {{"schema", 1}};
-  std::vector<std::vector<std::string>> rows;
-  for (const std::string& name : kind.names) {
-    const PublishedSet set = PublishedNamed(kind, name);
-    const bool here = Missing(kind, set).empty();
-    int64_t bytes = 0;
-    for (const SetFile& file : set.files) bytes += file.bytes;
-    Json one = {{"name", name}};
-    one.update(set.more);
-    one.update({{"dir", set.dir.string()}, {"here", here}});
-    all[kind.many].push_back(std::move(one));
-    rows.push_back(
-        {name, here ? "here" : "-", HumanBytes(static_cast<double>(bytes)), set.summary});
-  }
-  return json ? all.dump() + "\n"
-              : RenderTable({"name", "files", ">size", std::string(kind.contents)}, rows);
+  Note(hooks, fmt::format("saved {} in {}", set.name, set.dir.string()));
 }
 
 }  // namespace folio

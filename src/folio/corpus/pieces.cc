@@ -15,11 +15,10 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {
@@ -561,10 +560,10 @@ std::string PieceRanks::OpenTokenizer(const fs::path& dir, const std::string& ha
   return Tell(message);
 }
 
-void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of) {
+void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& shares) {
   if (size() == 1) return;
   std::vector<std::string> shares;
-  for (const std::span<const PreparePiece> pieces : of) {
+  for (const std::span<const PreparePiece> pieces : shares) {
     shares.emplace_back(1, static_cast<char>(work));
     shares.back().append(reinterpret_cast<const char*>(pieces.data()), pieces.size_bytes());
   }

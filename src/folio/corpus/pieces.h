@@ -240,7 +240,7 @@ class PieceRanks {
   // The number of ranks that share the pieces.
   int size() const { return workers_ == nullptr ? 1 : workers_->ranks(); }
   // Hands the pieces of others out: of[r] are rank r's, and of[0] is not looked at.
-  void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& of);
+  void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& shares);
   // Calls each(answer) with what became of all of them, in order. Throws what the first failed
   // with.
   void Gather(const std::function<void(std::string_view answer)>& each);

@@ -16,9 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/corpus/conversation_lines.h"
 #include "folio/corpus/partial_dataset.h"
@@ -31,7 +29,6 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/term/signals.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/chat_encoder.h"
@@ -109,7 +106,7 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
   return found;
 }
 
-// What dataset.json says of the tokens of either kind.
+// The fields of dataset.json that describe the tokens, of texts and of conversations.
 DatasetInfo TokensInfo(const PrepareOptions& options, const Tokenizer& tokenizer) {
   DatasetInfo info;
   info.width = WidthForVocab(tokenizer.vocab_size());
@@ -635,39 +632,6 @@ DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& ho
   PrepareOptions texts = options;
   if (options.added_tokens) texts.special = "allow";
   return Preparing(texts, std::move(inputs), hooks).Run();
-}
-
-DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
-                                ProgressMode mode) {
-  Progress progress(console, mode);
-  RateMeter rate(/*warm_up=*/0);
-  double last_seconds = SteadySeconds();
-  int64_t last_done = 0;
-  PrepareHooks hooks;
-  hooks.note = [&](const std::string& text) { console.Note(text); };
-  hooks.progress = [&](int64_t done, int64_t total) {
-    ThrowIfStopRequested();
-    const double now = SteadySeconds();
-    rate.Add(static_cast<double>(done - last_done), now - last_seconds);
-    last_seconds = now;
-    last_done = done;
-    if (!progress.Due()) return;
-    const double eta = rate.Eta(static_cast<double>(total - done));
-    progress.Show(
-        {"bytes",
-         done,
-         total,
-         {{"bytes_per_second", fmt::format("{:.0f}", rate.rate()),
-           fmt::format("{}/s", HumanBytes(rate.rate()))},
-          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
-  };
-  hooks.converting = [&](const std::string& path, int64_t bytes) {
-    ThrowIfStopRequested();
-    if (!progress.Due()) return;
-    progress.Show({"unpacked_bytes", bytes, 0, {{"file", path, path}}});
-  };
-  hooks.going_on = [&](int64_t done) { last_done = done; };
-  return PrepareDataset(options, hooks);
 }
 
 }  // namespace folio

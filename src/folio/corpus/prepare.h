@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "folio/data/dataset.h"
-#include "folio/term/console.h"
 
 namespace folio {
 
@@ -38,15 +37,16 @@ struct PrepareOptions {
 };
 
 struct PrepareHooks {
-  // Called with the bytes that are dealt with and their total; everything is read twice. May throw
-  // to stop.
+  // Called with the bytes that are done and their total; everything is read twice. May throw to
+  // stop.
   std::function<void(int64_t done, int64_t total)> progress = {};
-  // Called with the bytes of text that came so far out of a file that is unpacked or converted
-  // first.
+  // Called while a file is unpacked or converted first, with the bytes of text so far. May throw to
+  // stop.
   std::function<void(const std::string& path, int64_t bytes)> converting = {};
-  // Called once before `progress` where earlier work is gone on with: what is dealt with already.
+  // Called once before `progress` where earlier work is continued, with the bytes that are done.
   std::function<void(int64_t done)> going_on = {};
-  // Says that earlier work is gone on with, or cannot be, and what is left out.
+  // Called with a sentence for people: earlier work is continued, or cannot be, or parts of the
+  // text are left out.
   std::function<void(const std::string& text)> note = {};
 };
 
@@ -79,10 +79,5 @@ struct PrepareHooks {
 // while they were read; no token for a character; a special token where none may be) and for a
 // tokenizer that cannot be opened, a kRuntime Error where `out` cannot be written.
 DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& hooks = {});
-
-// PrepareDataset with a progress line and notes; a request to stop (term/signals.h) ends it by
-// throwing Stopped.
-DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
-                                ProgressMode mode = ProgressMode::kAuto);
 
 }  // namespace folio

@@ -15,6 +15,7 @@
 #include "folio/base/strings.h"
 #include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/decompress.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"

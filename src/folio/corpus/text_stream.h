@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/decompress.h"
 #include "folio/io/json.h"
-#include "folio/term/streams.h"
 
 namespace folio {
 
@@ -59,7 +59,7 @@ class NotText : public Error {
   std::string looks_like_;
 };
 
-// What a line of JSON lines was in its file.
+// The unit of the file that became a line of JSON lines.
 enum class LineUnit { kLine, kValue, kRow };
 
 // The form that a text was found in when its file was recognised.

@@ -7,6 +7,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/text_files.h"
@@ -15,7 +16,6 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/term/signals.h"
 #include "folio/text/bpe_tokenizer.h"
 
 namespace folio {

@@ -42,7 +42,7 @@ struct TrainedTokenizer {
 
 // Makes a byte-level BPE tokenizer of the documents of texts (text_stream.h) in a directory that
 // appears when it is whole, with memory bounded by the distinct pretokens (bpe_trainer.h). A
-// request to stop (term/signals.h) ends it by throwing Stopped. Throws a kUsage Error for the
+// request to stop (base/signals.h) ends it by throwing Stopped. Throws a kUsage Error for the
 // options and where the directory may not be replaced, a kInput Error for files that cannot be read
 // or are all empty, a kRuntime Error where it cannot be written.
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,

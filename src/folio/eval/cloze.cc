@@ -367,24 +367,4 @@ ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
   return meter.Finish();
 }
 
-Report ClozeReport(const OpenedModel& model, const std::string& file, const ClozeResult& result) {
-  Report report{
-      .data = {{"model", model.path.string()}, {"file", file}, {"items", result.acc.items}}};
-  ReportTable table;
-  for (const auto& [name, accuracy] :
-       {std::pair("acc", &result.acc), std::pair("acc_norm", &result.acc_norm),
-        std::pair("acc_token", &result.acc_token)}) {
-    const double part = accuracy->part(), error = accuracy->standard_error();
-    report.data[name] = part;
-    report.data[std::string(name) + "_stderr"] = error;
-    table.rows.push_back(
-        {{"", "chosen by", name},
-         {"", ">right", Value::Percent(part, 2)},
-         {"", ">standard error", Value::Percent(error, 2)},
-         {"", ">items", fmt::format("{} of {}", accuracy->right, accuracy->items)}});
-  }
-  report.parts.push_back({.table = std::move(table)});
-  return report;
-}
-
 }  // namespace folio

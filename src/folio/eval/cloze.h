@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "folio/eval/perplexity.h"
-#include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -81,7 +80,5 @@ struct ClozeOptions {
 // without a tokenizer, a file without items and as ParseClozeItem and ClozeWindows do.
 ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
                          const ClozeOptions& options, const MeasureHooks& hooks = {});
-
-Report ClozeReport(const OpenedModel& model, const std::string& file, const ClozeResult& result);
 
 }  // namespace folio

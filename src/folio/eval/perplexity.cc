@@ -17,7 +17,7 @@
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 #include "folio/base/math.h"
-#include "folio/base/strings.h"
+#include "folio/base/signals.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/data_tokenizer.h"
@@ -25,12 +25,11 @@
 #include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/token_probabilities.h"
-#include "folio/io/json.h"
+#include "folio/io/byte_input.h"
 #include "folio/model/config.h"
 #include "folio/model/layers/head.h"
 #include "folio/model_files/config_json.h"
-#include "folio/term/signals.h"
-#include "folio/term/streams.h"
+#include "folio/text/encode_input.h"
 #include "folio/text/unicode.h"
 
 namespace folio {
@@ -784,20 +783,6 @@ class PerplexityMeter {
   std::optional<ResultFile> csv_;
 };
 
-std::vector<Cell> CellsOf(const TextPerplexity& text) {
-  const auto known = [](int64_t count) {
-    return count > 0 ? Value::Commas(count) : Value("-", Json());
-  };
-  return {{"documents", "", text.documents},
-          {"tokens", ">tokens", Value::Commas(text.tokens)},
-          {"bytes", ">bytes", known(text.bytes)},
-          {"words", "", known(text.words)},
-          {"nats_per_token", ">nats/token", Value::Fixed(text.nats_per_token(), 4)},
-          {"perplexity", ">perplexity", Value::Fixed(text.perplexity(), 3)},
-          {"bits_per_byte", ">bits/byte", Value::Fixed(text.bits_per_byte(), 4)},
-          {"word_perplexity", ">word perplexity", Value::Fixed(text.word_perplexity(), 2)}};
-}
-
 }  // namespace
 
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
@@ -846,27 +831,6 @@ TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts) {
     total.nats += text.nats;
   }
   return total;
-}
-
-Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity> texts,
-                        const WindowShape& shape) {
-  ReportTable table{.key = "texts"};
-  for (const TextPerplexity& text : texts) {
-    table.rows.push_back(CellsOf(text));
-    table.rows.back().push_back({"file", "text", text.name});
-  }
-  std::vector<Cell> total = CellsOf(TotalPerplexity(texts));
-  const Json total_json = AsJson(total);
-  if (texts.size() > 1) {
-    for (Cell& cell : total) cell.key.clear();
-    total.push_back({"", "text", "total"});
-    table.rows.push_back(std::move(total));
-  }
-  return {.parts = {{.table = std::move(table)}},
-          .data = {{"model", model.path.string()},
-                   {"context", shape.context},
-                   {"stride", shape.stride},
-                   {"total", total_json}}};
 }
 
 namespace {
@@ -949,36 +913,6 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
   result.perplexity_b = std::exp(nats_b / N);
   result.log_probability_difference = differences / N;
   return result;
-}
-
-Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
-                        const WindowShape& shape) {
-  const double ratio = c.perplexity_b / c.perplexity_a;
-  return {.parts =
-              {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
-                          {"kl",
-                           "KL(A||B)",
-                           {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
-                            Json{{"mean", c.kl_mean},
-                                 {"median", c.kl_median},
-                                 {"p95", c.kl_95},
-                                 {"p99", c.kl_99},
-                                 {"max", c.kl_max}}}},
-                          {"", "  50, 95, 99%",
-                           fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
-                          {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
-                          {"", "perplexity",
-                           fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
-                                       c.perplexity_b, ratio)},
-                          {"perplexity_a", "", c.perplexity_a},
-                          {"perplexity_b", "", c.perplexity_b},
-                          {"perplexity_ratio", "", ratio},
-                          {"log_probability_difference", "ln p of the right token",
-                           Value::Fixed(c.log_probability_difference, 6).In(" nats difference")}}}},
-          .data = {{"model_a", a.path.string()},
-                   {"model_b", b.path.string()},
-                   {"context", shape.context},
-                   {"stride", shape.stride}}};
 }
 
 }  // namespace folio

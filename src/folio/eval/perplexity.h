@@ -16,7 +16,6 @@
 #include "folio/io/file.h"
 #include "folio/model/gpt.h"
 #include "folio/ranks/group.h"
-#include "folio/report/report.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
@@ -120,7 +119,7 @@ class Predictor {
   int64_t positions() const { return positions_ * workers_.ranks(); }
 
   // Returns, on the first rank, the numbers of all targets, window by window. Each window has at
-  // most n_positions tokens. Throws Stopped (term/signals.h) between passes if that was asked for,
+  // most n_positions tokens. Throws Stopped (base/signals.h) between passes if that was asked for,
   // and a kDiverged Error where logits are not finite.
   std::vector<double> Run(std::span<const TextWindow> windows);
   // Runs, on the other ranks, what the first one has for them, until that one's Predictor is gone.
@@ -271,10 +270,6 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
 // Returns the perplexity of all texts together.
 TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts);
 
-// The perplexities of the texts, and of all together.
-Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity> texts,
-                        const WindowShape& shape);
-
 // ModelComparison says how far the predictions of model B are from those of model A, at every token
 // of the texts but the first of each document.
 struct ModelComparison {
@@ -295,8 +290,5 @@ ModelComparison CompareModels(const OpenedModel& a, const OpenedModel& b,
 
 // Throws the kInput Error of CompareModels where two models cannot be compared.
 void RequireComparable(const OpenedModel& a, const OpenedModel& b);
-
-Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
-                        const WindowShape& shape);
 
 }  // namespace folio

@@ -13,7 +13,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
@@ -246,7 +246,7 @@ fs::path WeightsOfDir(const fs::path& dir) {
   return {};
 }
 
-// What is in the directory of a name.
+// The contents of the directory of a name.
 void AddModelsIn(const std::string& name, const fs::path& dir, std::vector<FetchedModel>& all) {
   if (const fs::path weights = WeightsOfDir(dir); !weights.empty()) {
     const bool adapter = weights.filename() == kAdapterWeightsFile;

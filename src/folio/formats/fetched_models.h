@@ -20,12 +20,12 @@ struct RepositoryModel {
   std::string repository, which;
 };
 
-// Nothing for other names.
+// Returns nothing for other names.
 std::optional<RepositoryModel> ParseRepositoryModel(std::string_view name);
 
-// Of the files of a repository those that a model, or an adapter, is made of, in the order in which
-// they are to arrive: without the last ones there is nothing that could be opened. Of several GGUF
-// files that of Q4_K_M, unless `model` says which. Throws a kUsage Error that lists what there is
+// Returns the files of a repository that make up a model, or an adapter, in the order in which they
+// are to arrive: without the last ones nothing could be opened. Of several GGUF files it takes that
+// of Q4_K_M, unless `model` says which. Throws a kUsage Error that lists what there is
 // where none or more than one is meant, and a kInput Error where no file is of a format that folio
 // reads, or a part of one is missing.
 std::vector<HubFile> FilesOfModel(const RepositoryModel& model, const std::vector<HubFile>& files);
@@ -34,8 +34,8 @@ std::vector<HubFile> FilesOfModel(const RepositoryModel& model, const std::vecto
 // names, or where there is no home. It may not be there.
 std::filesystem::path FetchedDir(std::string_view name);
 
-// Where the model, or adapter, of that name lies that was fetched: its directory, or its GGUF file.
-// Empty where there is none. Throws a kUsage Error that lists the files where several are meant.
+// Returns the directory, or the GGUF file, of the fetched model or adapter of that name. Empty
+// where there is none. Throws a kUsage Error that lists the files where several are meant.
 std::filesystem::path FindFetchedModel(std::string_view name);
 
 // A model that was fetched, or began to be.

@@ -9,6 +9,7 @@
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "folio/model/params.h"
 #include "tests/kit/directory.h"

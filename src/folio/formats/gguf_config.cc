@@ -96,7 +96,7 @@ void ReadBiases(const GgufFile& file, const Family& family, GptConfig& config) {
     return file.Find(NameInFiles(family, kGguf, layer, module, "bias")) != nullptr;
   };
   if (SaysAllSizes(family)) {
-    // Where no key of config.json says so, the family has them or has them not.
+    // If no key of config.json says so, the family decides.
     const auto says = [&](std::string_view key) { return std::ranges::count(family.own, key) > 0; };
     if (says("attention_bias")) config.attention_bias = has(0, "attn.c_attn");
     if (says("mlp_bias")) config.mlp_bias = has(0, "mlp.c_fc");
@@ -230,7 +230,7 @@ void RefuseUnknownKeys(const GgufFile& file, const Family& family) {
   }
 }
 
-// How keys say that rotary positions are scaled.
+// The keys that say how rotary positions are scaled.
 void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& config) {
   const auto key = [&](std::string_view name) {
     return KeyOf(family, fmt::format("rope.scaling.{}", name));

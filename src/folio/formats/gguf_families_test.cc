@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "folio/formats/gguf_config.h"
+#include "folio/formats/gguf_model.h"
 #include "folio/formats/model_formats.h"
-#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/crc32c.h"
 #include "folio/io/file.h"

@@ -1,3 +1,5 @@
+#include "folio/formats/gguf_model.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/formats/gguf_config.h"
-#include "folio/formats/other_programs.h"
 #include "folio/io/gguf.h"
 #include "folio/model_files/families.h"
 #include "folio/text/gguf_tokenizer.h"

@@ -1,3 +1,5 @@
+#include "folio/formats/gguf_model.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +16,6 @@
 #include "folio/backend/backend.h"
 #include "folio/backend/ops.h"
 #include "folio/base/rng.h"
-#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"

@@ -19,7 +19,12 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/formats/fetched_models.h"
-#include "folio/formats/other_programs.h"
+#include "folio/formats/gguf_model.h"
+#include "folio/formats/llmc.h"
+#include "folio/formats/nanochat.h"
+#include "folio/formats/nanogpt.h"
+#include "folio/formats/openai.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
@@ -382,25 +387,6 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> FindGpt2Encoding() {
-  const std::vector<std::string> files = TokenizerFiles("gpt2");
-  const bool there = std::ranges::all_of(files, [](const auto& file) { return Exists(file); });
-  return there ? OpenTokenizer("gpt2") : nullptr;
-}
-
-void UseGpt2Encoding(FoundModel& found, const char* otherwise) {
-  constexpr int64_t kTokens = 50257, kPadded = 50304;
-  const int64_t V = found.model.config.vocab_size;
-  if (V != kTokens && V != kPadded) {
-    found.tokenizer_help = otherwise;
-    return;
-  }
-  found.tokenizer = FindGpt2Encoding();
-  if (found.tokenizer == nullptr) {
-    found.tokenizer_help = "a vocabulary of this size is GPT-2's: folio tokenizer fetch gpt2";
-  }
-}
-
 std::span<const ModelFormat> ModelFormats() {
   static constexpr std::array kGgufDtypes = {Dtype::kF32,  Dtype::kF16,  Dtype::kBF16, Dtype::kQ8_0,
                                              Dtype::kQ4_0, Dtype::kQ4_1, Dtype::kQ5_0, Dtype::kQ5_1,
@@ -457,14 +443,6 @@ std::unique_ptr<Tokenizer> TokenizerToSave(const ModelFormat& format, const Toke
   const bool all = tokenizer == nullptr || format.more_tokens ||
                    tokenizer->known_tokens() == tokenizer->vocab_size();
   return all ? nullptr : OfKnownTokens(*tokenizer);
-}
-
-std::vector<ListedTensor> ListTensors(const TensorFile& file) {
-  std::vector<ListedTensor> listed;
-  for (const TensorInfo& info : file.tensors()) {
-    listed.push_back({info.name, std::string(DtypeName(info.dtype)), info.shape, info.bytes});
-  }
-  return listed;
 }
 
 namespace {

@@ -9,40 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/formats/suggested_sampling.h"
+#include "folio/formats/found_model.h"
 #include "folio/io/model_dir.h"
-#include "folio/model_files/stored_model.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
-
-// A model as it was found, with the tokenizer that came with it.
-struct FoundModel {
-  std::filesystem::path path = {};    // the file or directory that it was read from
-  std::string_view format = {};       // the name of a ModelFormat
-  StoredModel model = StoredModel();  // as StoredModel::config
-  // Null where it came without one. It may have more tokens than the model rows (known_tokens).
-  std::unique_ptr<Tokenizer> tokenizer = {};
-  std::string tokenizer_help = {};  // then: how to get it, where more is known
-  SuggestedSampling sampling = {};
-};
-
-// A model to write.
-struct ModelToSave {
-  const GptWeights& weights;
-  const Tokenizer* tokenizer = nullptr;  // null: none
-  Dtype dtype = Dtype::kF32;             // of the matrices; in "hf" of all tensors
-  bool mixed = false;                    // with Q4_K: as Conversion has it
-};
-
-// A tensor as it lies in a file, whether folio can use it or not.
-struct ListedTensor {
-  std::string name = {};
-  std::string dtype = {};  // as the format spells it
-  Shape shape = {};
-  uint64_t bytes = 0;
-};
-std::vector<ListedTensor> ListTensors(const TensorFile& file);
 
 // A way in which programs save models.
 struct ModelFormat {
@@ -67,8 +38,9 @@ struct ModelFormat {
   std::string_view ending = {};
 };
 
-// What files of the format hold of a model's tokenizer, which may be null: OfKnownTokens where they
-// have a row for each token, and there is not one. Null means the tokenizer itself.
+// Returns the tokenizer that files of the format can hold of the model's, which may be null:
+// OfKnownTokens where the files need a row for each token and the model has too few. Null means the
+// tokenizer itself.
 std::unique_ptr<Tokenizer> TokenizerToSave(const ModelFormat& format, const Tokenizer* tokenizer);
 
 // All of them.
@@ -90,39 +62,6 @@ FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loadin
 // Error where it is gone, cannot be opened, or has other weights than the adapter was trained
 // beside.
 FoundModel FindBaseModel(const std::filesystem::path& adapter, Loading loading = Loading::kMap);
-
-// A model that was published, as it lies on huggingface.co: the files of a model directory, the
-// largest last.
-struct PublishedModel {
-  std::string_view name;     // "gpt2-medium"
-  std::string_view summary;  // how large it is, and its licence
-  std::string page;          // where its files can be seen
-  std::string_view config;   // what its config.json says of sizes
-  std::vector<PublishedFile> files;
-};
-
-std::span<const PublishedModel> PublishedModels();
-std::vector<std::string> PublishedModelNames();
-// nullptr if there is none of that name.
-const PublishedModel* FindPublishedModel(std::string_view name);
-// Returns what to do for somebody who named a model that is not there: the published one that was
-// meant ("gpt-2", "smollm2:135m"), or that there is none ("gpt-4").
-std::string HelpForModelName(std::string_view name);
-
-// Its configuration, as far as sizes go, without its files.
-GptConfig SizesOf(const PublishedModel& model);
-
-// The directory of its files, where they are or are to be: FetchedHome("models")/NAME. Empty where
-// there is no such home.
-std::filesystem::path PublishedModelDir(const PublishedModel& model);
-
-// For a model that came without a tokenizer from a program whose models usually have GPT-2's: gives
-// it that where its vocabulary is of that size, perhaps padded to 50304, and the encoding's files
-// are on this machine; else says in tokenizer_help how to get one, `otherwise` for other sizes.
-void UseGpt2Encoding(FoundModel& found, const char* otherwise);
-
-// GPT-2's tokenizer, or null where its files are not on this machine.
-std::unique_ptr<Tokenizer> FindGpt2Encoding();
 
 // A conversion to make: a model, and the format and place of the result.
 struct Conversion {

@@ -1,3 +1,5 @@
+#include "folio/formats/nanochat.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
-#include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
@@ -97,7 +98,7 @@ void SetWindows(const std::string& pattern, Json& fields, const std::string& whe
   fields["layer_kinds"] = ShortestPattern(kinds);
 }
 
-// What is the same in all of nanochat's models, as its code has it.
+// The settings that all of nanochat's models share, as its code has them.
 Json AlwaysSo() {
   return {{"model_type", "folio"},
           {"norm", "rms_no_weight"},

@@ -1,3 +1,5 @@
+#include "folio/formats/published_models.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include <vector>
 
 #include "folio/base/strings.h"
-#include "folio/formats/model_formats.h"
 #include "folio/model_files/config_json.h"
 #include "folio/text/published_encodings.h"
 
@@ -38,7 +39,7 @@ FileList Addressed(std::string_view repository, std::string_view commit, FileLis
   return files;
 }
 
-// Where people find the files.
+// The page with the files, for people.
 std::string PageOf(std::string_view repository, std::string_view commit) {
   return fmt::format("{}/{}/tree/{}", kHubSite, repository, commit);
 }

@@ -21,12 +21,12 @@ struct SuggestedSampling {
   bool any() const { return temperature || top_k || top_p || min_p || typical || repetition; }
 };
 
-// Of Hugging Face's generation_config.json in a model directory; nothing where there is none. With
-// "do_sample": false the temperature is 0. Values that are no numbers of their range are passed
-// over: a model is not refused for them.
+// Reads Hugging Face's generation_config.json in a model directory; nothing where there is none.
+// With "do_sample": false the temperature is 0. Values that are no numbers of their range are
+// passed over: a model is not refused for them.
 SuggestedSampling ReadSuggestedSampling(const std::filesystem::path& dir);
 
-// Of the keys general.sampling.* of a GGUF file.
+// Reads the keys general.sampling.* of a GGUF file.
 SuggestedSampling ReadSuggestedSampling(const GgufFile& file);
 
 }  // namespace folio

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "folio/formats/model_formats.h"
-#include "folio/formats/other_programs.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
 #include "folio/model/test_models.h"

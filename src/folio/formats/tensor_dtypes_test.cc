@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "folio/formats/gguf_model.h"
 #include "folio/formats/model_formats.h"
-#include "folio/formats/other_programs.h"
 #include "folio/formats/test_expected.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/formats/published_models.h"
 #include "folio/infer/default_sampling.h"
 #include "folio/infer/opened_model.h"
 #include "folio/infer/text_streamer.h"

@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -41,10 +39,5 @@ ActivationStats StatisticsOf(const Tensor& x);
 
 // The number of columns of x (T,width) below 1e-6 in size in every row.
 int64_t DeadUnits(const Tensor& x);
-
-// A table of the statistics, the most extreme values, and a figure: the lengths of rows over the
-// layers or, for one layer, the root mean squares of its points. `stats` must outlive it.
-Report ActivationsReport(const std::vector<ActivationStats>& stats, const ModelText& text,
-                         const TokenNames& names, bool one_layer);
 
 }  // namespace folio

@@ -12,7 +12,6 @@
 #include "folio/inspect/token_names.h"
 #include "folio/model/layers/rotary.h"
 #include "folio/model/params.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -89,10 +88,5 @@ struct EmbeddingsView {
 // principal components, the longest part.
 EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
                                  int64_t top, int64_t points, const std::function<void()>& before);
-
-// Sizes, the neighbours of the token or the longest and shortest tokens, and figures: tokens,
-// positions, norms, and neighbours if there is a token. `view` and `weights` must outlive it.
-Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
-                        const TokenNames& names);
 
 }  // namespace folio

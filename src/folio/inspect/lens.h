@@ -48,8 +48,4 @@ struct LensView {
   }
 };
 
-// A table of the likeliest tokens, also as a figure, and all values of each position, which
-// terminals only show for a single one. `view` must outlive it.
-Report LensReport(const LensView& view, const TokenNames& names);
-
 }  // namespace folio

@@ -9,7 +9,6 @@
 #include "folio/infer/token_probabilities.h"
 #include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -63,9 +62,5 @@ std::vector<int64_t> RankClasses(const TokenScores& scores);
 // Returns from 0 to 1 the strength of the token's colour by "rank", "probability" or "entropy":
 // more for less expected tokens, or less certain predictions.
 double TokenHeat(const TokenScores& scores, const TokenScore& score, const std::string& by);
-
-// The text with a colour for each token, a table of the tokens, and the means. `scores` must
-// outlive it.
-Report TokenScoresReport(const TokenScores& scores, const std::string& by, const TokenNames& names);
 
 }  // namespace folio

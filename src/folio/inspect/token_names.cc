@@ -4,8 +4,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
+#include "folio/base/visible_text.h"
 #include "folio/io/json.h"
-#include "folio/plot/token_strip.h"
 
 namespace folio {
 
@@ -51,26 +51,6 @@ Json TokenNames::AsJson(std::span<const int32_t> ids) const {
   Json json = Json::array();
   for (const int32_t id : ids) json.push_back(AsJson(id));
   return json;
-}
-
-std::vector<Cell> TokenNames::Cells(int32_t id) const {
-  std::vector<Cell> cells;
-  const Json token = AsJson(id);
-  for (const auto& [key, value] : token.items()) cells.push_back({key, "", value});
-  return cells;
-}
-
-Value TokenNames::Likeliest(std::span<const TokenProbability> tokens) const {
-  Value all;
-  all.json = Json::array();
-  for (const TokenProbability& one : tokens) {
-    const std::string text = fmt::format("{} {:.3f}", Shown(one.id), one.probability);
-    all.list.push_back(Value(text).Heat(one.probability));
-    Json token = AsJson(one.id);
-    token["probability"] = one.probability;
-    all.json.push_back(std::move(token));
-  }
-  return all;
 }
 
 }  // namespace folio

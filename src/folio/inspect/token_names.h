@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "folio/infer/opened_model.h"
-#include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
-#include "folio/report/report.h"
 
 namespace folio {
 
@@ -39,10 +37,6 @@ class TokenNames {
   // invalid UTF-8, with "bytes" in addition; and an array of them.
   Json AsJson(int32_t id) const;
   Json AsJson(std::span<const int32_t> ids) const;
-  // The members of that object as cells for JSON alone.
-  std::vector<Cell> Cells(int32_t id) const;
-  // "·the 0.123  ·a 0.045", and an array of such objects with their probabilities.
-  Value Likeliest(std::span<const TokenProbability> tokens) const;
 
  private:
   bool Has(int32_t id) const;

@@ -91,8 +91,8 @@ std::string WhyNotThere(const std::filesystem::path& path);
 FileDescriptor OpenForReading(const std::filesystem::path& path);
 // The same without an Error: the descriptor is -1 on failure. `flags` are added to those of open().
 FileDescriptor OpenIfRegular(const std::filesystem::path& path, int flags = 0);
-// For streamed input (term/streams.h): accepts pipes, terminals and /dev/null too. Reads from it do
-// not block either.
+// For what is read as it comes (byte_input.h): also a pipe, a terminal, or /dev/null.
+// Reading from it does not wait either.
 FileDescriptor OpenStream(const std::filesystem::path& path);
 
 // Writes `left`; what could not be written stays in it. Returns an errno, or 0.

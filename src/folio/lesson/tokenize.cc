@@ -7,8 +7,8 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/base/visible_text.h"
 #include "folio/lesson/walk_parts.h"
-#include "folio/plot/token_strip.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/split.h"
 

@@ -8,8 +8,8 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/visible_text.h"
 #include "folio/model/transformer.h"
-#include "folio/plot/token_strip.h"
 
 namespace folio {
 namespace {

@@ -9,7 +9,7 @@
 #include "folio/model/kv_cache.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

@@ -10,7 +10,7 @@
 #include "folio/backend/ops.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/config.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

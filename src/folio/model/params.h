@@ -13,7 +13,7 @@
 #include "folio/model/lora.h"
 #include "folio/model/param_row.h"
 #include "folio/model/shard.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {

@@ -11,7 +11,7 @@
 #include "folio/model/layers/embedding.h"
 #include "folio/model/layers/head.h"
 #include "folio/model/layers/rotary.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

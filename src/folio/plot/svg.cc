@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "folio/base/check.h"
+#include "folio/base/visible_text.h"
 
 namespace folio {
 namespace {
@@ -114,18 +115,6 @@ std::string SvgNumber(double value) {
   if (text.back() == '.') text.pop_back();
   if (text == "-0") return "0";
   return text;
-}
-
-Utf8Char FirstCharacter(std::string_view text) {
-  const Utf8Char c = DecodeUtf8(text);
-  return c.status == Utf8Status::kValid ? c : Utf8Char{.length = 1};
-}
-
-bool Printable(const Utf8Char& character) {
-  const char32_t code = character.code;
-  if (character.status != Utf8Status::kValid || code == 0xFFFE || code == 0xFFFF) return false;
-  if (code < 0x20) return code == '\t' || code == '\n' || code == '\r';
-  return code < 0x7F || code >= 0xA0;
 }
 
 std::string XmlEscape(std::string_view text) {

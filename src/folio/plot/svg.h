@@ -15,13 +15,6 @@ namespace folio {
 // Writes at most two decimals and no trailing zeros: "12.5", "-3", "0". REQUIRES: finite.
 std::string SvgNumber(double value);
 
-// The first character of `text`; one byte if it is not UTF-8. REQUIRES: not empty.
-Utf8Char FirstCharacter(std::string_view text);
-
-// Returns false for control characters, except tab and line ends, and for characters that XML
-// forbids.
-bool Printable(const Utf8Char& character);
-
 // `text` as XML character data or attribute value: markup escaped, control characters and bytes
 // that are not UTF-8 replaced by U+FFFD.
 std::string XmlEscape(std::string_view text);

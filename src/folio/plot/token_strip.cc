@@ -87,29 +87,6 @@ void DrawKey(SvgWriter& svg, const std::string& key, double y, double width) {
 
 }  // namespace
 
-std::string VisibleToken(std::string_view bytes) {
-  const size_t first = std::min(bytes.find_first_not_of(' '), bytes.size());
-  const size_t last = bytes.find_last_not_of(' ');
-  std::string text;
-  for (size_t at = 0; at < bytes.size();) {
-    const Utf8Char character = FirstCharacter(bytes.substr(at));
-    const auto byte = static_cast<unsigned char>(bytes[at]);
-    if (byte == ' ' && (at < first || at > last)) {
-      text += "\xC2\xB7";
-    } else if (byte == '\n') {
-      text += "\xE2\x86\xB5";
-    } else if (byte == '\t' || byte == '\r' || !Printable(character)) {
-      for (size_t i = 0; i < character.length; ++i) {
-        text += fmt::format("<{:02X}>", static_cast<unsigned char>(bytes[at + i]));
-      }
-    } else {
-      text += bytes.substr(at, character.length);
-    }
-    at += character.length;
-  }
-  return text;
-}
-
 std::string TokenStripSvg(std::span<const StripToken> tokens, const StripOptions& options) {
   const double width = std::max(options.width, 240.0), inner = width - 2 * kFigureMargin;
   const Heading heading(options.title, {}, inner);

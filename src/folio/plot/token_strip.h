@@ -16,10 +16,6 @@ struct StripToken {
   bool line_break = false;  // the next token begins a new line
 };
 
-// The token in visible form: a leading or trailing space as a middle dot, a line break as an arrow,
-// control characters and invalid UTF-8 as <0A>.
-std::string VisibleToken(std::string_view bytes);
-
 struct StripOptions {
   std::string title = {};
   std::string key = {};  // the meaning of the colour

@@ -7,15 +7,16 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/model/params.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/train/config.h"
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 
 namespace folio {
 namespace {
 
-// What opening a tokenizer of 50,000 to 150,000 tokens, and the work of threads, adds to the
+// Opening a tokenizer of 50,000 to 150,000 tokens, and the work of threads, add this to the
 // program.
 constexpr uint64_t kTokenizer = 50'000'000;
 

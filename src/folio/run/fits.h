@@ -20,14 +20,14 @@ struct ModelMemory {
   uint64_t train = 0;      // to train all of it
 };
 
-// That of all published models, where sequences of at most so many tokens are written, or trained
-// on with these settings and adapters, on a machine with `memory` bytes (0: not known): the copy
-// that is saved beside training is taken where there is room for it. What this process holds
-// already counts too.
+// Returns the memory of all published models, where sequences of at most so many tokens are
+// written, or trained on with these settings and adapters, on a machine with `memory` bytes (0: not
+// known). The copy that is saved beside training counts where there is room for it, and so does the
+// memory that this process holds already.
 std::vector<ModelMemory> MemoryOfModels(const TrainConfig& train, int64_t tokens, uint64_t memory,
                                         const Backend& backend);
 
-// Those, and which of their uses `memory` bytes are enough for.
+// The memory of these models, and the uses for which `memory` bytes are enough.
 Report FitsReport(const std::vector<ModelMemory>& models, uint64_t memory, int64_t tokens);
 
 }  // namespace folio

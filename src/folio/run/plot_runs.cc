@@ -332,7 +332,8 @@ std::vector<std::string> DistinctNames(std::span<const fs::path> paths) {
 }
 
 std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
-                                 std::span<const std::string> labels, Console& console) {
+                                 std::span<const std::string> labels,
+                                 const std::function<void(const std::string&)>& note) {
   if (!labels.empty() && labels.size() != runs.size()) {
     throw UsageError("--label does not match the runs",
                      fmt::format("runs: {}, labels: {}", runs.size(), labels.size()),
@@ -346,12 +347,12 @@ std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
     std::error_code failed;
     const fs::path canonical = fs::weakly_canonical(dir, failed);
     if (!seen.insert(failed ? dir : canonical).second) {
-      console.Note(fmt::format("'{}' is given twice; it is drawn once", runs[i]));
+      note(fmt::format("'{}' is given twice; it is drawn once", runs[i]));
       continue;
     }
     PlottedRun run{.dir = dir, .label = {}, .log = ReadRunLog(dir), .settings = SettingsOfRun(dir)};
     if (!labels.empty()) run.label = labels[i];
-    if (run.log.empty()) console.Note(fmt::format("'{}' has no steps yet", runs[i]));
+    if (run.log.empty()) note(fmt::format("'{}' has no steps yet", runs[i]));
     dirs.push_back(dir);
     read.push_back(std::move(run));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -8,7 +9,6 @@
 #include <vector>
 
 #include "folio/report/report.h"
-#include "folio/term/console.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
@@ -38,10 +38,12 @@ struct PlottedRun {
 // kInput Error.
 std::map<std::string, std::string> SettingsOfRun(const std::filesystem::path& run);
 
-// Reads the runs, a directory that is given twice once, with a note. `labels` is empty or has one
-// for each of `runs`. Throws a kUsage Error otherwise and a kInput Error where there is no run.
+// Reads the runs, a directory that is given twice once. `note` is called with a sentence about such
+// a directory, and about a run without steps. `labels` is empty or has one for each of `runs`.
+// Throws a kUsage Error otherwise and a kInput Error where there is no run.
 std::vector<PlottedRun> ReadRuns(std::span<const std::string> runs,
-                                 std::span<const std::string> labels, Console& console);
+                                 std::span<const std::string> labels,
+                                 const std::function<void(const std::string&)>& note);
 
 // As many of the last names of each path as tell it from the others.
 std::vector<std::string> DistinctNames(std::span<const std::filesystem::path> paths);

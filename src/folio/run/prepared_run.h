@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -12,31 +14,29 @@
 #include "folio/data/dataset.h"
 #include "folio/formats/model_formats.h"
 #include "folio/ranks/group.h"
-#include "folio/run/plan.h"
+#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
-#include "folio/run/training_run.h"
-#include "folio/term/console.h"
 #include "folio/text/tokenizer.h"
 
 namespace folio {
 
-// The ranks of a training run before they train: whatever the first rank finds, makes or chooses
-// for all goes through here, and so does what must be the same everywhere. It alone speaks to
-// people.
+// The ranks of a training run before they train. The first rank finds, makes and chooses for all of
+// them and shares it here; it alone gives notes to people.
 class RunRanks {
  public:
-  // A group of null, or of one rank, is one rank alone; a console of null is nowhere.
-  RunRanks(Group* group, Console* console)
-      : group_(group != nullptr && !group->alone() ? group : nullptr), console_(console) {}
+  using OnNote = std::function<void(const std::string&)>;
+
+  // A group of null, or of one rank, is one rank alone; `on_note` may be empty.
+  RunRanks(Group* group, OnNote on_note)
+      : group_(group != nullptr && !group->alone() ? group : nullptr),
+        on_note_(std::move(on_note)) {}
 
   Group* group() const { return group_; }
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
   bool first() const { return group_ == nullptr || group_->first(); }
-  // The first rank's console; else null.
-  Console* console() const { return first() ? console_ : nullptr; }
   void Note(const std::string& text) const {
-    if (console() != nullptr) console()->Note(text);
+    if (first() && on_note_) on_note_(text);
   }
 
   // Waits until the first rank has come here, too.
@@ -47,13 +47,8 @@ class RunRanks {
 
  private:
   Group* group_;
-  Console* console_;
+  OnNote on_note_;
 };
-
-// Tells how the settings changed of a run that goes on at `step`: a line for each that is another
-// one `now`, and one for all that make the learning rate another. Throws a kUsage Error that names
-// the first that cannot be another.
-std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
 
 // A training run that is ready: its settings are complete, its data is there, and what it trains
 // with. If it never trains, its directory is put back as it was.
@@ -78,7 +73,7 @@ struct PreparedRun {
 
   std::unique_ptr<Backend> backend = {};
   FiniteBackend* finite = nullptr;  // `backend`, with train.check_numerics
-  // Where a new run waits until it begins; with dry_run beside the run's, if data is made.
+  // The directory of a new run until it begins; with dry_run one beside the run's, if data is made.
   std::unique_ptr<NewRun> new_run = {};
   std::unique_ptr<Dataset> data = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null where nobody knows the data's
@@ -91,7 +86,35 @@ struct PreparedRun {
   std::filesystem::path Parts() const { return new_run ? new_run->path() : options.out; }
 };
 
-// A TrainingRun before it trains, whose contract it has.
+// A TrainingRun before it trains, whose contract it has: the steps below, one after the other.
 PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options);
+
+// Settings (gather_settings.cc): reads and resolves the settings, decides whether the run goes on,
+// takes the lock of its directory if it may, and opens the model of train.init.
+void GatherSettings(PreparedRun& run);
+// Returns how the settings of a run that goes on at `step` have changed: a line for each that is
+// another `now`, and one for all that make the learning rate another. Throws a kUsage Error for the
+// first that cannot change.
+std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
+// Notes these lines.
+void NoteChangedSettings(const PreparedRun& run);
+
+// Data (open_data.cc): opens the data set and its tokenizer, or makes both of the text.
+void OpenData(PreparedRun& run);
+// The data that the caller named, or that of the run whose settings are read.
+std::vector<std::string> GivenData(const PreparedRun& run);
+
+// Size (fit_model.cc). Warns of a run that would take too long, before anything is made of its
+// text.
+void WarnOfLength(const PreparedRun& run);
+// Chooses size, steps and evaluations as far as no setting says them.
+void ChooseSizeAndSteps(PreparedRun& run);
+// Gives the settings the values that the machine and the files have: the length of sequences, the
+// dtype, the places of models.
+void ResolveTraining(PreparedRun& run);
+// Throws a kInput Error for a text that does not fill one window.
+void RequireWindow(const PreparedRun& run);
+// Gives the model the vocabulary and the special tokens of the data.
+void FitModelToData(PreparedRun& run);
 
 }  // namespace folio

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,9 @@
 #include "folio/train/config.h"
 
 namespace folio {
+
+class Group;
+struct PrepareOptions;
 
 // Everything that can be set: sections model, lora (which is train.lora), train, data and log.
 struct RunConfig {
@@ -40,6 +46,36 @@ struct RunSettings {
 
   RunConfig config;
   Settings layers{config.Fields()};
+};
+
+// Options of a TrainingRun (run/training_run.h) beside its settings.
+struct TrainingRunOptions {
+  // Texts, "-" for standard input, or directories of such (corpus/text_files.h), or one data set.
+  // Empty: the run's own with `resume`, and those of the run whose config.toml is sources.file.
+  std::vector<std::string> data = {};
+  std::filesystem::path out = {};  // the run directory (run_directory.h)
+  bool resume = false;             // go on from the last checkpoint
+  // Goes on likewise where there is a checkpoint, else begins. Settings of the beginning, such as
+  // train.init and train.budget, are ignored where the run goes on.
+  bool begin_or_resume = false;
+  bool overwrite = false;  // replace the run that is there
+  bool dry_run = false;    // leave nothing behind: for Plan only
+  // Chooses size and steps for so long (automatic_settings.h) where neither a setting says how
+  // large the model is nor train.budget how long to train. 0: the settings as they are.
+  double budget_seconds = 0;
+  ConfigSources sources = {.discover = false};
+  // Called on the first rank with a sentence for people: a setting that was chosen, a limit.
+  std::function<void(const std::string& note)> on_note = {};
+  // Makes the data set of texts, on the first rank: PrepareDataset, with hooks of the caller. Empty
+  // for PrepareDataset without hooks.
+  std::function<void(const PrepareOptions&)> prepare = {};
+  // The ranks that train together (ranks/group.h), each with a TrainingRun of the same settings and
+  // options; null for one alone. The first makes the data, writes, and calls most hooks; the
+  // directory and the data are where all can read them.
+  Group* group = nullptr;
+  // Data of so many bytes is compared with its hashes before the run begins, larger data beside
+  // training: this takes a few tenths of a second.
+  int64_t hashed_at_once = int64_t{128} << 20;
 };
 
 }  // namespace folio

@@ -15,20 +15,22 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
+#include "folio/base/signals.h"
+#include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
+#include "folio/base/thread_pool.h"
 #include "folio/data/conversations.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/text_streamer.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
-#include "folio/run/plan.h"
+#include "folio/ranks/group.h"
 #include "folio/run/prepared_run.h"
+#include "folio/run/preview.h"
 #include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/watchdog.h"
-#include "folio/term/console.h"
-#include "folio/term/signals.h"
 #include "folio/text/chat.h"
 #include "folio/text/chat_encoder.h"
 #include "folio/text/streaming.h"
@@ -195,233 +197,12 @@ class RunRecorder {
   std::unique_ptr<LineFile> samples_;  // from the first one on
 };
 
-// Tells what a training run does: the plan, the progress line, a note for each evaluation and
-// sample, and with --json an event a line as the result.
-class TrainReport {
- public:
-  TrainReport(const PreparedRun& run, Console& console)
-      : run_(run), console_(console), progress_(console, run.options.progress) {
-    const std::string plan = run.preview->Plan();
-    console_.Note(plan.substr(0, plan.size() - 1));
-  }
-
-  // The run has trained `first_step` steps before; the preview has probed the machine.
-  void Begin(int64_t first_step) {
-    console_.Note(run_.preview->Estimate());
-    Event(run_.preview->Event());
-    if (first_step > 0) console_.Note(fmt::format("resuming at step {}", first_step));
-  }
-
-  // A run that was to go on has all its steps behind it.
-  void NothingToDo(int64_t step) {
-    console_.Note(fmt::format("the run has completed its {} steps; continue with --max-steps {}",
-                              WithCommas(step), 2 * step));
-    Event({{"event", "done"}, {"schema", 1}, {"step", step}, {"run", run_.options.out.string()}});
-  }
-
-  void Step(const StepMetrics& m) {
-    constexpr double kMemory = 0.95;
-    if (!m.skipped.empty()) return Skipped(m);
-    mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
-    mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
-    const int64_t done = m.step + 1;
-    const double tokens =
-        static_cast<double>(run_.config().train.batch_size * run_.config().train.grad_accumulation *
-                            run_.config().train.context);
-    rate_.Add(1, tokens / *m.tokens_per_second);
-    trained_tokens_ += tokens;
-    trained_seconds_ += tokens / *m.tokens_per_second;
-    const int64_t every = run_.config().log.every;
-    const bool milestone =
-        (every > 0 && done % every == 0) || done == run_.config().train.max_steps;
-    if (!progress_.Due(milestone)) return;
-    const double eta = rate_.Eta(static_cast<double>(run_.config().train.max_steps - done));
-    ProgressState state{"step", done, run_.config().train.max_steps, {}};
-    const double mean = mean_loss_ / mean_weight_;
-    state.fields.push_back(
-        {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
-    if (rate_.known()) {
-      state.fields.push_back(
-          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
-    }
-    if (val_loss_) {
-      state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
-                              fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
-      state.fields.push_back({"val_step", fmt::format("{}", val_step_), {}});
-    }
-    state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
-                            fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
-    state.fields.push_back({"lr", fmt::format("{:.4g}", *m.lr), fmt::format("lr {:.3g}", *m.lr)});
-    state.fields.push_back({"grad_norm", fmt::format("{:.4f}", *m.grad_norm),
-                            fmt::format("|g| {:.2f}", *m.grad_norm)});
-    state.fields.push_back(
-        {"model_flops_per_second",
-         fmt::format("{:.4g}", *m.tokens_per_second * run_.preview->work().flops_per_token),
-         {}});
-    progress_.Show(state, milestone);
-  }
-
-  void Evaluating(int64_t done, int64_t total) {
-    if (progress_.Due()) progress_.Show({"evaluation batch", done, total, {}});
-  }
-
-  void RolledBack(int64_t from, int64_t to, const std::string& why) {
-    progress_.Finish();
-    console_.Note(
-        fmt::format("returning to step {} and continuing with data not seen yet; {}", to, why));
-    Event({{"event", "rollback"}, {"step", to}, {"from", from}, {"why", why}});
-  }
-
-  void Evaluated(int64_t step, const Evaluation& evaluation) {
-    val_loss_ = evaluation.val_loss;
-    val_step_ = step;
-    progress_.Finish();
-    console_.Note(fmt::format("step {}: training loss {:.4f}, held-out loss {:.4f}", step,
-                              evaluation.train_loss, evaluation.val_loss));
-    Event({{"event", "evaluation"},
-           {"step", step},
-           {"train_eval_loss", evaluation.train_loss},
-           {"val_loss", evaluation.val_loss}});
-  }
-
-  void Saved(int64_t step, const fs::path& path) {
-    Event({{"event", "checkpoint"}, {"step", step}, {"path", path.string()}});
-  }
-
-  void Sampled(int64_t step, const std::string& prompt, const std::string& text) {
-    progress_.Finish();
-    console_.Note(fmt::format("--- sample after step {}\n{}", step,
-                              Styled(console_.err(), Style::kDim, prompt + text)));
-    Event({{"event", "sample"}, {"step", step}, {"prompt", prompt}, {"text", text}});
-  }
-
-  void End(const TrainResult& result) {
-    progress_.Finish();
-    const std::string model = run_.options.out.string();
-    const bool taught = !run_.config().train.init.empty() && result.first_val_loss;
-    const std::string advice = AdviceAfter(run_.config(), result);
-    if (console_.json()) {
-      Json done{{"event", "done"},
-                {"schema", 1},
-                {"step", result.step},
-                {"tokens", result.tokens},
-                {"seconds", result.seconds},
-                {"stopped", result.stopped},
-                {"skipped_steps", result.skipped},
-                {"rollbacks", result.rollbacks},
-                {"peak_memory_bytes", PeakMemoryBytes()},
-                {"run", model}};
-      if (!result.ended_by.empty()) done["ended_by"] = result.ended_by;
-      if (trained_seconds_ > 0) {
-        const double speed = trained_tokens_ / trained_seconds_;
-        done["tokens_per_second"] = speed;
-        done["model_flops_per_second"] = speed * run_.preview->work().flops_per_token;
-      }
-      if (result.evaluation) {
-        done["train_eval_loss"] = result.evaluation->train_loss;
-        done["val_loss"] = result.evaluation->val_loss;
-      }
-      if (result.first_val_loss) done["first_val_loss"] = *result.first_val_loss;
-      if (result.best_val_loss) {
-        done["best_val_loss"] = *result.best_val_loss;
-        done["best_step"] = result.best_step;
-      }
-      if (!advice.empty()) done["advice"] = advice;
-      Event(done);
-      return;
-    }
-    std::string text =
-        fmt::format("{} {} steps, {} tokens in {}\n", result.stopped ? "stopped after" : "trained",
-                    result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
-    text += WhyEnded(result);
-    if (result.skipped > 0) {
-      text += fmt::format("{} steps skipped: loss or gradient not finite, or a spike\n",
-                          WithCommas(result.skipped));
-    }
-    if (result.rollbacks > 0) {
-      text += fmt::format("returned to a checkpoint {} times\n", result.rollbacks);
-    }
-    if (trained_seconds_ > 0) {
-      const double speed = trained_tokens_ / trained_seconds_;
-      text += fmt::format("{} tokens/s in training; peak memory {}\n",
-                          WithCommas(static_cast<int64_t>(speed)),
-                          HumanBytes(static_cast<double>(PeakMemoryBytes())));
-    }
-    if (result.evaluation) {
-      text += fmt::format(
-          "held-out loss {}{:.4f} (training {:.4f})\n",
-          taught ? fmt::format("{:.4f} before training, now ", *result.first_val_loss) : "",
-          result.evaluation->val_loss, result.evaluation->train_loss);
-    }
-    if (result.best_val_loss) {
-      text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
-                          result.best_step, (run_.options.out / kBestDir).string());
-    }
-    text += fmt::format("run: {}\n", model);
-    console_.Result(text);
-    if (!advice.empty()) LogWarning(advice);
-    console_.Note(NextCommand(result));
-  }
-
- private:
-  void Skipped(const StepMetrics& m) {
-    progress_.Finish();
-    console_.Note(fmt::format(
-        "step {} skipped: {}{}; loss {:.4g}, |g| {:.4g}", m.step, m.skipped,
-        m.skipped_parameter.empty() ? "" : fmt::format(", first in {}", m.skipped_parameter),
-        *m.loss, *m.grad_norm));
-    Json event{{"event", "skipped"}, {"step", m.step}, {"reason", m.skipped}};
-    if (!m.skipped_parameter.empty()) event["parameter"] = m.skipped_parameter;
-    Event(event);
-  }
-
-  // With --json each event is a line of the result.
-  void Event(const Json& event) {
-    if (console_.json()) console_.Result(event.dump() + "\n");
-  }
-
-  std::string WhyEnded(const TrainResult& result) const {
-    const TrainConfig& train = run_.config().train;
-    if (result.ended_by == "patience") {
-      return fmt::format("stopped early: no improvement in {} evaluations (--patience)\n",
-                         train.patience);
-    }
-    if (result.ended_by == "max_tokens") {
-      return fmt::format("limit reached: train.max_tokens is {}\n", WithCommas(train.max_tokens));
-    }
-    if (result.ended_by == "max_time") {
-      return fmt::format("limit reached: --max-time is {}\n", train.max_time);
-    }
-    return "";
-  }
-
-  std::string NextCommand(const TrainResult& result) const {
-    const std::string run = ShellWord(run_.options.out.string());
-    const bool complete = result.ended_by == "patience" || result.ended_by == "max_tokens";
-    if (result.stopped && !complete)
-      return fmt::format("continue with: folio train --resume --out {}", run);
-    return fmt::format("next: folio generate --model {}{}", run, run_.tokenizer ? "" : " --ids 0");
-  }
-
-  const PreparedRun& run_;
-  Console& console_;
-  Progress progress_;
-  RateMeter rate_;
-  double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations
-  double mean_loss_ = 0, mean_weight_ = 0;
-  std::optional<double> val_loss_;
-  int64_t val_step_ = 0;
-};
-
 // A prepared run as it trains, with all that looks on.
 class RunInTraining {
  public:
   RunInTraining(PreparedRun& run, const RunHooks& hooks) : run_(run), hooks_(hooks) {}
 
   TrainResult Train() {
-    if (Console* console = run_.ranks.console(); console != nullptr) {
-      report_.emplace(run_, *console);
-    }
     // The model that is measured is gone before that of the run takes its memory.
     run_.ProbePreview();
     const std::optional<FoundModel>& from = run_.initial ? run_.initial : run_.base;
@@ -439,7 +220,6 @@ class RunInTraining {
     FollowPlan(trainer.max_steps(), /*last=*/true);
     DrawLoss();
     recorder_->End(result);
-    if (report_) report_->End(result);
     return result;
   }
 
@@ -476,29 +256,21 @@ class RunInTraining {
   TrainerHooks HooksOfFirst() {
     TrainerHooks all;
     all.on_step = [this](const StepMetrics& metrics) { Step(metrics); };
-    all.on_evaluation = [this](int64_t step, const Evaluation& evaluation) {
-      if (report_) report_->Evaluated(step, evaluation);
-      if (hooks_.on_evaluation) hooks_.on_evaluation(step, evaluation);
-    };
-    if (report_) {
-      all.on_evaluation_progress = [this](int64_t done, int64_t total) {
-        report_->Evaluating(done, total);
-      };
-    }
+    all.on_evaluation = hooks_.on_evaluation;
+    all.on_evaluation_progress = hooks_.on_evaluation_progress;
     all.on_checkpoint = [this](int64_t step, const fs::path& path) {
       watchdog_->LookAtData();
-      if (report_) report_->Saved(step, path);
+      if (hooks_.on_checkpoint) hooks_.on_checkpoint(step, path);
     };
     all.on_rollback = [this](int64_t from, int64_t to, const std::string& why) {
       Record(to);
-      if (report_) report_->RolledBack(from, to, why);
+      if (hooks_.on_rollback) hooks_.on_rollback(from, to, why);
     };
     all.rank_seconds = config().log.ranks;
     if (tokenizer() == nullptr) return all;
     all.on_sample = [this](int64_t step, const GptWeights& weights) {
       const std::string text = recorder_->Sample(step, weights);
-      if (report_) report_->Sampled(step, recorder_->prompt(), text);
-      if (hooks_.on_sample) hooks_.on_sample(step, text);
+      if (hooks_.on_sample) hooks_.on_sample(step, recorder_->prompt(), text);
     };
     return all;
   }
@@ -506,7 +278,6 @@ class RunInTraining {
   void Step(const StepMetrics& metrics) {
     watchdog_->Step();
     recorder_->Record(metrics);
-    if (report_) report_->Step(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     if (!check_) return;
     // Data is looked at before the next checkpoint is begun, and the last one waits for it.
@@ -526,7 +297,6 @@ class RunInTraining {
     config().train.max_steps = trainer.max_steps();
     if (!trainer.ended() || trainer.step() < trainer.max_steps()) return false;
     if (first()) DrawLoss();
-    if (report_) report_->NothingToDo(trainer.step());
     return true;
   }
 
@@ -555,7 +325,7 @@ class RunInTraining {
                                   HumanBytes(static_cast<double>(data().bytes()))));
       check_.emplace(data_dir.string());
     }
-    if (report_) report_->Begin(trainer.step());
+    if (hooks_.on_begin) hooks_.on_begin(trainer.step());
     Record(trainer.step());
     if (run_.finite == nullptr) return;
     run_.finite->Watch({.when = [&trainer] { return fmt::format("step {}", trainer.step()); },
@@ -584,10 +354,32 @@ class RunInTraining {
   const RunHooks& hooks_;
   int64_t told_steps_ = 0;  // train.max_steps as RUN/config.toml has it
   std::optional<RunRecorder> recorder_;
-  std::optional<TrainReport> report_;
   std::optional<Watchdog> watchdog_;
   std::optional<DataCheck> check_;
 };
+
+// A line for each rank, what it computes with; "" for one alone. All ranks ask.
+std::string DescribeRanks(const PreparedRun& run, bool json) {
+  Group* const group = run.ranks.group();
+  if (group == nullptr) return "";
+  const TrainConfig& train = run.config().train;
+  const int64_t turns = train.grad_accumulation / (run.ranks.size() / train.tensor_parallel);
+  const std::string line =
+      json ? Json{{"event", "rank"},
+                  {"rank", group->rank()},
+                  {"host", group->HostOf(group->rank())},
+                  {"threads", Threads()},
+                  {"micro_batches", turns},
+                  {"simd", SimdTarget()},
+                  {"backend_description", run.backend->description()},
+                  {"memory_available_bytes", ThisMachinesMemory().available}}
+                 .dump()
+           : fmt::format("{}: {} of {} micro-batches, {} threads ({}), {} of memory free",
+                         group->NameOf(group->rank()), turns, train.grad_accumulation, Threads(),
+                         SimdTarget(),
+                         HumanBytes(static_cast<double>(ThisMachinesMemory().available)));
+  return Join(group->Gather(line), "\n") + "\n";
+}
 
 }  // namespace
 
@@ -596,8 +388,23 @@ TrainingRun::TrainingRun(RunSettings& settings, TrainingRunOptions options)
 
 TrainingRun::~TrainingRun() = default;
 
+const TrainPreview& TrainingRun::preview() const {
+  return *run_->preview;
+}
+
+bool TrainingRun::has_tokenizer() const {
+  return run_->tokenizer != nullptr;
+}
+
 TrainResult TrainingRun::Train(const RunHooks& hooks) {
   return RunInTraining(*run_, hooks).Train();
+}
+
+std::string TrainingRun::Plan(bool json) {
+  run_->ProbePreview();
+  const std::string ranks = DescribeRanks(*run_, json);
+  if (json) return run_->preview->Event().dump() + "\n" + ranks;
+  return run_->preview->Plan() + ranks + run_->preview->Estimate() + "\n";
 }
 
 }  // namespace folio

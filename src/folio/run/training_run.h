@@ -4,55 +4,32 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "folio/run/run_config.h"
-#include "folio/term/console.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
 
-class Group;
+class TrainPreview;
 struct PreparedRun;
 
-// Called while a run trains; any of them may be empty.
+// The callbacks of a run while it trains; any of them may be empty. On ranks beside the first only
+// on_step, on_evaluation and the requests are called.
 struct RunHooks {
+  // The run begins, or continues, with this step; its preview has an estimate of the time now.
+  std::function<void(int64_t step)> on_begin = {};
   std::function<void(const StepMetrics&)> on_step = {};  // after each step
+  // `done` of `total` batches of an evaluation.
+  std::function<void(int64_t done, int64_t total)> on_evaluation_progress = {};
   std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};
-  std::function<void(int64_t step, const std::string& text)> on_sample = {};
-  std::function<bool()> stop_requested = {};  // asked after each step
-  // Asked between the operations of a step, of one rank alone: true drops the step and stops.
+  std::function<void(int64_t step, const std::string& prompt, const std::string& text)> on_sample =
+      {};
+  std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint = {};
+  // The run returned to a checkpoint: the next step is `to`.
+  std::function<void(int64_t from, int64_t to, const std::string& why)> on_rollback = {};
+  std::function<bool()> stop_requested = {};  // called after each step
+  // Called between the operations of a step, of one rank alone: true drops the step and stops.
   std::function<bool()> abandon_requested = {};
-};
-
-struct TrainingRunOptions {
-  // Texts, "-" for standard input, or directories of such (corpus/text_files.h), or one data set.
-  // Empty: the run's own with `resume`, and those of the run whose config.toml is sources.file.
-  std::vector<std::string> data = {};
-  std::filesystem::path out = {};  // the run directory (run_directory.h)
-  bool resume = false;             // go on from the last checkpoint
-  // Goes on likewise where there is a checkpoint, else begins. What says how a run begins, such as
-  // train.init and train.budget, then counts only where it does.
-  bool begin_or_resume = false;
-  bool overwrite = false;  // replace the run that is there
-  bool dry_run = false;    // leave nothing behind: for Plan only
-  // Chooses size and steps for so long (automatic.h) where neither a setting says how large the
-  // model is nor train.budget how long to train. 0: the settings as they are.
-  double budget_seconds = 0;
-  ConfigSources sources = {.discover = false};
-  // Progress and notes go here, with --json's events as its result; null for nowhere.
-  Console* console = nullptr;
-  // Without a console: called while texts become tokens, with the bytes that are dealt with and
-  // their total. May throw to stop.
-  std::function<void(int64_t done, int64_t total)> on_prepare = {};
-  ProgressMode progress = ProgressMode::kAuto;
-  // The ranks that train together (ranks/group.h), each with a TrainingRun of the same settings and
-  // options; null for one alone. The first makes the data, writes and tells; the directory and the
-  // data are where all can read them.
-  Group* group = nullptr;
-  // Data of so many bytes is compared with its hashes before the run begins, larger data beside
-  // training: this takes a few tenths of a second.
-  int64_t hashed_at_once = int64_t{128} << 20;
 };
 
 // A training run from its settings to its last checkpoint: gathers the settings, makes the data
@@ -61,7 +38,7 @@ struct TrainingRunOptions {
 class TrainingRun {
  public:
   // Until Train begins, the directory is put back as it was if anything fails. Sets the number of
-  // threads to train.threads, if that is not 0. `settings` and the console must outlive the run.
+  // threads to train.threads, if that is not 0. `settings` must outlive the run.
   // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
   // kResource Error where memory does not suffice. The run directory is its own until it is gone: a
   // kUsage Error if another process trains there. Data that is not what was prepared is a kInput
@@ -70,11 +47,17 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
 
-  // Says what is going to happen and about how long it will take, for people or as a line of JSON;
-  // with a group also what each rank does. All ranks ask.
+  // The size of the run and the memory that it takes. Its estimate of the time is measured by Plan
+  // and Train.
+  const TrainPreview& preview() const;  // run/preview.h
+  // Returns whether the tokenizer of the data is known, with which the model writes texts.
+  bool has_tokenizer() const;
+
+  // The preview with its estimate, for people or as a line of JSON; with a group also a line for
+  // each rank. All ranks must call it.
   std::string Plan(bool json);
 
-  // Trains to train.max_steps, or until a signal (term/signals.h) or `hooks` ask to stop. Throws a
+  // Trains to train.max_steps, or until a signal (base/signals.h) or `hooks` ask to stop. Throws a
   // kDiverged Error as Trainer::Run does. Once. With a group, all ranks train, and stop together.
   TrainResult Train(const RunHooks& hooks = {});
 

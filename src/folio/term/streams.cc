@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <exception>
@@ -17,32 +14,17 @@
 #include <utility>
 #include <vector>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
-#include "folio/text/encode_parallel.h"
-#include "folio/text/streaming.h"
+#include "folio/text/encode_input.h"
 
 namespace folio {
 namespace {
 
 constexpr size_t kHold = size_t{1} << 18;
-
-// A signal that arrives between checking StopRequested and the wait is seen after this time.
-constexpr int kWaitMilliseconds = 1000;
-
-void WaitForBytes(int fd) {
-  for (;;) {
-    ThrowIfStopRequested();
-    pollfd waiting = {fd, POLLIN, 0};
-    const int ready = poll(&waiting, 1, kWaitMilliseconds);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // read() reports errors
-  }
-}
 
 static_assert(std::endian::native == std::endian::little, "raw ids are little-endian");
 
@@ -178,90 +160,6 @@ void ReadRaw(ByteInput& input, const OnIds& on_ids) {
                    "check --format, or copy the file again");
 }
 
-constexpr size_t kChunk = kHeldBack;
-constexpr size_t kPipePiece = size_t{1} << 16;
-constexpr size_t kWindow = size_t{1} << 22;
-// Texts from this length on use all threads each; shorter ones share them.
-constexpr size_t kLongText = size_t{1} << 21;
-
-// The last place in (begin, text.size()), within a limited search, where the continuing text can be
-// cut; or `begin`.
-size_t LateCut(const Tokenizer& tokenizer, std::string_view text, size_t begin) {
-  constexpr size_t kLongestChar = 4;  // the character behind the cut must be complete
-  for (size_t back = size_t{1} << 12;; back *= 16) {
-    const bool all = text.size() - begin <= back;
-    const size_t from = all ? begin + 1 : text.size() - back;
-    if (from >= text.size()) return begin;
-    const size_t cut = tokenizer.FindCut(text, from);
-    if (cut + kLongestChar <= text.size()) return cut;
-    if (all) return begin;
-  }
-}
-
-// Encodes the texts, each of which but the last is followed by its special token.
-void EncodeBetweenSpecials(const Tokenizer& tokenizer, std::span<const std::string_view> texts,
-                           std::span<const int32_t> specials, std::string_view where,
-                           std::vector<int32_t>& ids) {
-  const auto is_long = [&](size_t i) { return texts.size() == 1 || texts[i].size() >= kLongText; };
-  size_t i = 0;
-  const auto close = [&] {
-    if (i < specials.size()) ids.push_back(specials[i]);
-    ++i;
-  };
-  while (i < texts.size()) {
-    size_t end = i;
-    while (end < texts.size() && !is_long(end)) ++end;
-    if (end == i) {
-      EncodeParallel(tokenizer, texts[i], where, ids);
-      close();
-      continue;
-    }
-    for (const std::vector<int32_t>& some : EncodeBatch(tokenizer, texts.subspan(i, end - i))) {
-      ids.insert(ids.end(), some.begin(), some.end());
-      close();
-    }
-  }
-}
-
-void RequireNoDisallowed(const SpecialFinder& specials, ByteInput& input) {
-  std::string window;
-  TextPosition position;
-  while (input.Read(window, kWindow) > 0) {
-    CheckSpecials(specials, window, input.name(), position);
-    const size_t done = window.size() - specials.PartialSuffix(window);
-    position.Advance(std::string_view(window).substr(0, done));
-    window.erase(0, done);
-  }
-}
-
-// `held` is what was read already.
-void EncodeStream(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
-                  std::string held, size_t piece, const OnEncoded& on_encoded) {
-  StreamingEncoder encoder(tokenizer, input.name(), rule);
-  std::vector<int32_t> ids;
-  do {
-    encoder.Add(held, ids);
-    on_encoded(held, ids);
-    ids.clear();
-    held.clear();
-  } while (input.Read(held, piece) > 0);
-  encoder.Finish(ids);
-  on_encoded({}, ids);
-}
-
-void EncodeChunks(const Tokenizer& tokenizer, const SpecialFinder& specials, ByteInput& input,
-                  std::string held, bool at_end, const OnEncoded& on_encoded) {
-  std::vector<int32_t> ids;
-  for (;;) {
-    const size_t done = EncodeChunk(tokenizer, specials, held, at_end, input.name(), ids);
-    on_encoded(std::string_view(held).substr(0, done), ids);
-    if (at_end) return;
-    ids.clear();
-    held.erase(0, done);
-    at_end = input.Read(held, std::max(kChunk, held.size())) == 0;
-  }
-}
-
 constexpr size_t kLinesBytes = size_t{1} << 22;
 constexpr size_t kGrain = size_t{1} << 16;  // bytes of lines that are one task
 
@@ -377,95 +275,6 @@ std::vector<int32_t> IdsOfLine(const Json& json, const std::string& where) {
 
 }  // namespace
 
-ByteInput::ByteInput(const std::string& path) : name_(path == "-" ? "standard input" : path) {
-  if (path == "-") {
-    fd_ = STDIN_FILENO;
-  } else {
-    RequireTyped(path);
-    file_ = internal::OpenStream(path);
-    fd_ = file_.get();
-  }
-  struct stat info;
-  if (fd_ < 0 || fstat(fd_, &info) != 0) internal::ThrowCannotRead(name_, errno);
-  if (S_ISDIR(info.st_mode)) internal::ThrowCannotRead(name_, EISDIR);
-  begin_ = S_ISREG(info.st_mode) ? lseek(fd_, 0, SEEK_CUR) : -1;
-  again_ = begin_ >= 0;
-}
-
-ByteInput ByteInput::FromText(std::string text, std::string name) {
-  ByteInput input;
-  input.text_ = std::move(text);
-  input.name_ = std::move(name);
-  return input;
-}
-
-ByteInput ByteInput::FromReader(ReadBytes read, std::string name) {
-  ByteInput input;
-  input.reader_ = std::move(read);
-  input.name_ = std::move(name);
-  input.again_ = false;
-  return input;
-}
-
-void ByteInput::Rewind() {
-  FOLIO_CHECK(again_, "a pipe can be read only once");
-  at_ = 0;
-  if (fd_ >= 0 && lseek(fd_, begin_, SEEK_SET) < 0) internal::ThrowCannotRead(name_, errno);
-}
-
-size_t ByteInput::Read(std::string& out, size_t wanted) {
-  if (reader_) return reader_(out, wanted);
-  if (fd_ < 0) {
-    const size_t n = std::min(wanted, text_.size() - at_);
-    out.append(text_, at_, n);
-    at_ += n;
-    return n;
-  }
-  const size_t before = out.size();
-  const size_t piece = std::min(wanted, PieceToRead());
-  size_t got = 0;
-  out.resize(before + piece);
-  while (got < piece) {
-    if (again_) {
-      ThrowIfStopRequested();
-    } else {
-      WaitForBytes(fd_);
-    }
-    const ssize_t n = read(fd_, out.data() + before + got, piece - got);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n < 0) internal::ThrowCannotRead(name_, errno);
-    got += static_cast<size_t>(n);
-    if (n == 0 || !again_) break;
-  }
-  out.resize(before + got);
-  return got;
-}
-
-size_t ByteInput::PieceToRead() const {
-  constexpr off_t kLeast = 1 << 16;
-  if (!again_) return kLeast;
-  struct stat info;
-  const off_t at = lseek(fd_, 0, SEEK_CUR);
-  if (at < 0 || fstat(fd_, &info) != 0) internal::ThrowCannotRead(name_, errno);
-  return static_cast<size_t>(std::max(info.st_size - at, kLeast));
-}
-
-void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest) {
-  if (bytes <= longest) return;
-  throw InputError(fmt::format("{}: a line is too long", name),
-                   fmt::format("it has {} bytes, at most {} are allowed", bytes, longest),
-                   "check that this is the right file: each line must be one JSON value");
-}
-
-bool InputIsPiped() {
-  struct stat info;
-  return fstat(STDIN_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode));
-}
-
-bool InputIsTerminal() {
-  return isatty(STDIN_FILENO) == 1;
-}
-
 ByteOutput::ByteOutput(Console& console, const std::string& path) : console_(console) {
   if (!path.empty() && path != "-") file_ = std::make_unique<AtomicFile>(path);
 }
@@ -570,75 +379,6 @@ void ReadIds(ByteInput& input, IdFormat format, const OnIds& on_ids) {
   while (input.Read(held, std::max(kPiece, held.size())) > 0) {
   }
   ReadJsonIds(held, input.name(), on_ids);
-}
-
-void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
-                   TextPosition position) {
-  const SpecialFinder::Match match = specials.NextDisallowed(text, 0);
-  if (match.token == nullptr) return;
-  const Error error = SpecialNotAllowed(*match.token, text, match.begin, position, where);
-  throw Error(error.kind(), error.what(), error.cause(),
-              "--special allow encodes it as that token, --special ordinary as text");
-}
-
-size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
-                   bool at_end, std::string_view where, std::vector<int32_t>& ids) {
-  if (tokenizer.whole_texts()) {
-    if (!at_end) return 0;
-    const std::vector<int32_t> all = tokenizer.Encode(text, where, specials.rule());
-    ids.insert(ids.end(), all.begin(), all.end());
-    return text.size();
-  }
-  std::vector<std::string_view> texts;
-  std::vector<int32_t> between;
-  size_t at = 0;
-  for (;;) {
-    const SpecialFinder::Match match = specials.Next(text, at);
-    if (match.token == nullptr) break;
-    texts.push_back(text.substr(at, match.begin - at));
-    between.push_back(match.token->id);
-    at = match.end();
-  }
-  size_t end = text.size();
-  if (!at_end) {
-    end -= specials.PartialSuffix(text.substr(at));
-    end = LateCut(tokenizer, text.substr(0, end), at);
-  }
-  texts.push_back(text.substr(at, end - at));
-  EncodeBetweenSpecials(tokenizer, texts, between, where, ids);
-  return end;
-}
-
-void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
-                 const OnEncoded& on_encoded) {
-  const SpecialFinder specials(tokenizer.special_tokens(), rule);
-  const OnEncoded on_known = [&](std::string_view text, std::span<const int32_t> ids) {
-    tokenizer.RequireKnown(ids, input.name());
-    on_encoded(text, ids);
-  };
-  // From a pipe, the beginning is held back if special tokens are disallowed.
-  const bool careful = rule.disallow_all && !specials.empty();
-  std::string held;
-  bool at_end = false;
-  if (input.again() || careful) {
-    while (!at_end && held.size() < kChunk) at_end = input.Read(held, kChunk - held.size()) == 0;
-    if (careful) CheckSpecials(specials, held, input.name());
-  }
-  // If a text can contain something without a token, the error says where, unlike in chunks.
-  const bool any_text = tokenizer.kind() != "char";
-  if (at_end || (input.again() && any_text)) {
-    if (!at_end && careful) {
-      input.Rewind();
-      RequireNoDisallowed(specials, input);
-      input.Rewind();
-      held.clear();
-      input.Read(held, kChunk);
-    }
-    EncodeChunks(tokenizer, specials, input, std::move(held), at_end, on_known);
-  } else {
-    EncodeStream(tokenizer, input, rule, std::move(held), input.again() ? kChunk : kPipePiece,
-                 on_known);
-  }
 }
 
 std::string HexDigits(std::string_view bytes) {

@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "folio/io/decompress.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/file.h"
-#include "folio/io/posix.h"
 #include "folio/term/console.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/streaming.h"
@@ -19,54 +18,8 @@
 
 namespace folio {
 
-// Input read from beginning to end: a file, a pipe, standard input or a string. Not thread-safe.
-class ByteInput {
- public:
-  // `path` "-" is standard input. Throws a kInput Error if it cannot be read.
-  explicit ByteInput(const std::string& path);
-  // The bytes of `text`, which messages call `name`.
-  static ByteInput FromText(std::string text, std::string name);
-  // An input of the bytes that `read` returns, like a pipe.
-  static ByteInput FromReader(ReadBytes read, std::string name);
-  ByteInput(ByteInput&&) = default;
-
-  const std::string& name() const { return name_; }
-  // Returns true if the whole input is available and can be read again.
-  bool again() const { return again_; }
-  // Goes back to the start of reading. REQUIRES: again().
-  void Rewind();
-
-  // Appends up to `wanted` bytes to `out` and returns how many, 0 only at the end: for a pipe those
-  // that are available, after waiting for some. Throws Stopped (signals.h) on request, and a kInput
-  // Error.
-  size_t Read(std::string& out, size_t wanted);
-
- private:
-  ByteInput() = default;
-  // Returns a useful number of bytes to make room for.
-  size_t PieceToRead() const;
-
-  std::string name_;
-  internal::FileDescriptor file_{-1};  // -1 for a text
-  int fd_ = -1;
-  bool again_ = true;
-  long long begin_ = 0;  // offset in the file where reading began
-  ReadBytes reader_;
-  std::string text_;
-  size_t at_ = 0;  // in text_
-};
-
-// The longest line that is read as a whole, except in documents for data sets.
-inline constexpr int64_t kLongestLine = int64_t{1} << 27;
-// Throws a kInput Error if a line has more bytes than is plausible. `name` is the input's.
-void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest = kLongestLine);
-
-// Returns true if standard input is a pipe or a file, not a terminal or nothing.
-bool InputIsPiped();
-// Returns true if standard input is a terminal.
-bool InputIsTerminal();
-
-// A command's output: standard output, or a file that appears when complete. Buffers small pieces.
+// A command's result goes to standard output, or into a file that appears when it is whole.
+// Collects small pieces.
 class ByteOutput {
  public:
   // `path` "" or "-" is standard output.
@@ -145,29 +98,8 @@ class BytesWriter {
   StreamingDecoder text_;
 };
 
-// Throws the error of SpecialNotAllowed, with the options of the commands as help, for the first
-// disallowed special token. `position` is where `text` begins in `where`.
-void CheckSpecials(const SpecialFinder& specials, std::string_view text, std::string_view where,
-                   TextPosition position = {});
-
-// Receives the next bytes of a text, and the next ids, which may belong to other bytes.
-using OnEncoded = std::function<void(std::string_view text, std::span<const int32_t> ids)>;
-
-// Encodes all of `input`, with the ids of Tokenizer::Encode, in bounded memory. An input that can
-// be read again is encoded by all threads. A disallowed special token is an error before the first
-// call of `on_encoded`; from a pipe only within the first kHeldBack bytes.
-inline constexpr size_t kHeldBack = size_t{1} << 25;
-void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule& rule,
-                 const OnEncoded& on_encoded);
-
-// Appends the ids of the beginning of `text`, up to a place where it can be cut (all of it if
-// `at_end`), and returns that place. Allowed special tokens become their token; others are ordinary
-// text.
-size_t EncodeChunk(const Tokenizer& tokenizer, const SpecialFinder& specials, std::string_view text,
-                   bool at_end, std::string_view where, std::vector<int32_t>& ids);
-
-// Maps a line to a new one, both without line breaks; `number` counts from 1. Called from several
-// threads. May throw.
+// The function that makes a new line of one, both without line breaks; `number` counts from 1.
+// Called from several threads. May throw.
 using MapLine = std::function<std::string(std::string_view line, int64_t number)>;
 
 // Writes map(line) and a line break for each line of `input`, in order and without delay. An

@@ -9,7 +9,7 @@
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
 #include "folio/ranks/group.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/buckets.h"
 
 namespace folio {

@@ -9,7 +9,7 @@
 
 #include "folio/backend/backend.h"
 #include "folio/model/params.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"
 

@@ -61,6 +61,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
                   ParallelismOf(config, ranks_.group()), OptimizerSettingsOf(config)),
       layer_norms_(backend, weights_, train_step_.tensor_communicator()),
+      clock_(hooks_.clock, hooks_.budget_began),
       policy_(config_,
               Checkpoints(run_, {.keep_last = config.keep_last,
                                  .keep_every = config.keep_every,
@@ -70,8 +71,7 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                                           base_sha256},
                                  .adapters = config.saves_adapters(),
                                  .tokenizer = tokenizer}),
-              weights_, train_step_.optimizer(), ranks_.group(), hooks_.on_checkpoint,
-              [this] { return Clock(); }) {
+              weights_, train_step_.optimizer(), ranks_.group(), hooks_.on_checkpoint, [this] { return clock_.Now(); }) {
   FOLIO_CHECK(!config.saves_adapters() || from != nullptr, "adapters without their model");
   RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
   config_.context = train_step_.pass().T();
@@ -97,10 +97,6 @@ std::string Trainer::NameOf(const std::byte* at) const {
   }
   const std::string name = train_step_.GradientAt(at);
   return name.empty() ? "" : "gradient of " + name;
-}
-
-double Trainer::Seconds() const {
-  return seconds_before_ + Clock() - started_;
 }
 
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
@@ -177,7 +173,7 @@ std::optional<StepMetrics> Trainer::TakeStep() {
   metrics.rolled_back = std::exchange(rollback_, "");
   metrics.tokens = state_.tokens;
   metrics.tokens_per_second = static_cast<double>(tokens) / seconds;
-  metrics.seconds = Seconds();
+  metrics.seconds = clock_.Seconds();
   metrics.time = ToMilliseconds(WallSeconds());
   if (state_.evaluation) {
     metrics.train_eval_loss = state_.evaluation->train_loss;
@@ -198,16 +194,13 @@ bool Trainer::EvaluationDue() const {
   return regular || AllStepsDone();
 }
 
-// Returns whether the next step, or batch of an evaluation, and the checkpoint after it might not
-// be through in time: both may take half as long again as is known.
+// Returns whether train.max_time would end before the next step and the checkpoint after it.
 bool Trainer::OutOfTime() const {
-  constexpr double kMargin = 1.5;
-  // The optimizer's beside the weights, each as large.
+  // The arrays of the optimizer are each as large as the weights.
   const auto arrays = static_cast<double>(1 + train_step_.optimizer().State().size());
   const auto bytes = static_cast<double>(weights_.flat().bytes() *
                                          static_cast<size_t>(weights_.table().shard().count));
-  const double rest = longest_step_ + policy_.Seconds(arrays * bytes);
-  return Clock() - started_ + kMargin * rest >= max_seconds_;
+  return clock_.OutOfTime(policy_.Seconds(arrays * bytes));
 }
 
 void Trainer::Poll() {
@@ -236,7 +229,7 @@ int64_t Trainer::EvaluationBatches(int64_t usual) const {
 }
 
 bool Trainer::Evaluate() {
-  const double begin = Clock();
+  const double begin = clock_.Now();
   const std::optional<TorchRng> before = torch_;
   const auto stop_asked = [this] {
     Poll();
@@ -259,7 +252,7 @@ bool Trainer::Evaluate() {
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
   if (state_.step > 0) {
-    evaluation_seconds_ = Clock() - begin;
+    clock_.EndEvaluation(begin);
   } else {
     first_val_loss_ = state_.evaluation->val_loss;
   }
@@ -279,9 +272,7 @@ bool Trainer::Evaluate() {
 }
 
 TrainResult Trainer::Run() {
-  started_ = Clock();
-  max_seconds_ = config_.max_seconds();
-  BeginBudget();
+  if (const auto steps = clock_.Begin(config_, worthwhile_steps_, state_)) SetSteps(*steps);
   if (ranks_.first()) {
     log_.emplace(run_, state_.step);
     if (config_.lora.on() && !config_.saves_adapters() && !policy_.begun()) {
@@ -304,22 +295,26 @@ TrainResult Trainer::Run() {
     const bool regular = policy_.RegularDue(state_, evaluate);
     BeginSave(std::exchange(flags_.checkpoint, false) || regular);
     ranks_.TellProgress(fmt::format("in step {}; {}", state_.step, policy_.Newest("the last")));
-    const double begin = Clock();
+    const double begin = clock_.Now();
     const std::optional<StepMetrics> metrics = TakeStep();
     if (!metrics) break;
     if (RollBackIfLost()) continue;
     if (log_) log_->Write(*metrics);
     if (hooks_.on_step) hooks_.on_step(*metrics);
-    FollowClock(begin);
+    if (const auto steps = clock_.EndStep(begin, config_.max_steps, state_)) {
+      // The first rank's clock decides, for all at the same step.
+      const int64_t decided = std::stoll(Broadcast(ranks_.group(), std::to_string(*steps)));
+      if (decided != config_.max_steps) SetSteps(decided);
+    }
     if (hooks_.sample_every > 0 && state_.step % hooks_.sample_every == 0) Sample();
-    longest_step_ = std::max(longest_step_, Clock() - begin);
+    clock_.EndTurn(begin);
     Poll();
     if (flags_.written) policy_.Finish(state_);
     stop = StopFlagged();
   }
   SaveToEnd();
   if (state_.evaluation || !ended_by.empty()) {
-    StepMetrics last{.step = state_.step, .tokens = state_.tokens, .seconds = Seconds()};
+    StepMetrics last{.step = state_.step, .tokens = state_.tokens, .seconds = clock_.Seconds()};
     last.time = ToMilliseconds(WallSeconds());
     last.ended_by = ended_by;
     if (state_.evaluation) {
@@ -331,7 +326,7 @@ TrainResult Trainer::Run() {
   if (log_) log_->Finish();
   return {.step = state_.step,
           .tokens = state_.tokens,
-          .seconds = Seconds(),
+          .seconds = clock_.Seconds(),
           .stopped = state_.step < config_.max_steps,
           .ended_by = ended_by,
           .skipped = state_.health.skipped,
@@ -342,30 +337,8 @@ TrainResult Trainer::Run() {
           .best_step = state_.best_step};
 }
 
-// --- The budget of time
-
-void Trainer::BeginBudget() {
-  if (config_.budget.empty()) return;
-  if (!state_.budget) state_.budget = TrainState::Budget{.steps = config_.max_steps};
-  budget_began_ = hooks_.budget_began.value_or(Clock()) - state_.budget->seconds;
-  budget_.emplace(config_.budget_seconds(), state_.budget->steps,
-                  std::max(worthwhile_steps_, state_.step));
-  config_.max_steps = state_.budget->steps = budget_->steps();
-  if (ranks_.first() && hooks_.on_plan) hooks_.on_plan(config_.max_steps);
-}
-
-// Corrects how many steps there will be. The first rank's clock decides, for all at the same step.
-void Trainer::FollowClock(double step_began) {
-  constexpr int64_t kTimes = 200;  // about so often in a run
-  if (!budget_) return;
-  const double now = Clock();
-  budget_->Step(step_ended_ > 0 ? step_began - step_ended_ : 0, now - step_began);
-  step_ended_ = now;
-  state_.budget->seconds = now - budget_began_;
-  if (state_.step % std::max<int64_t>(1, config_.max_steps / kTimes) != 0) return;
-  int64_t steps = budget_->Correct(state_.step, state_.budget->seconds, evaluation_seconds_);
-  steps = std::stoll(Broadcast(ranks_.group(), std::to_string(steps)));
-  if (steps == config_.max_steps) return;
+// The clock says how many steps a run with a budget makes.
+void Trainer::SetSteps(int64_t steps) {
   config_.max_steps = state_.budget->steps = steps;
   if (ranks_.first() && hooks_.on_plan) hooks_.on_plan(steps);
 }
@@ -383,7 +356,7 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
   policy_.RepairBest(state_, [] { return false; });
   if (!std::filesystem::exists(run_ / kMetricsFile)) return;
   for (const StepMetrics& m : ReadRunLog(run_)) {
-    if (m.step < state_.step) seconds_before_ = m.seconds;
+    if (m.step < state_.step) clock_.set_before(m.seconds);
     if (m.step == 0 && m.val_loss) first_val_loss_ = m.val_loss;
     ended_ = m.step == state_.step && !m.loss && AllStepsDone();
   }

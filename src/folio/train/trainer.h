@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "folio/backend/decorated_backends.h"
-#include "folio/base/clock.h"
 #include "folio/base/rng.h"
 #include "folio/data/dataset.h"
 #include "folio/io/model_dir.h"
@@ -21,8 +20,8 @@
 #include "folio/train/evaluate.h"
 #include "folio/train/judged_step.h"
 #include "folio/train/ranks.h"
+#include "folio/train/run_clock.h"
 #include "folio/train/run_log.h"
-#include "folio/train/schedule.h"
 #include "folio/train/train_state.h"
 #include "folio/train/train_step.h"
 
@@ -119,9 +118,7 @@ class Trainer {
   double Accumulate();
   void Sample();
   void Poll();
-  double Clock() const { return hooks_.clock ? hooks_.clock() : SteadySeconds(); }
-  void BeginBudget();
-  void FollowClock(double step_began);
+  void SetSteps(int64_t steps);
   bool AllStepsDone() const;
   bool OutOfTime() const;
   bool StopFlagged() const { return flags_.stop || flags_.out_of_time; }
@@ -134,7 +131,6 @@ class Trainer {
   void SaveToEnd();
   // Goes back to a checkpoint where the run is lost (lost_), or throws.
   bool RollBackIfLost();
-  double Seconds() const;
   [[noreturn]] void Diverged(const std::filesystem::path& good) const;
 
   TrainConfig config_;
@@ -156,13 +152,8 @@ class Trainer {
   std::string lost_ = {};        // why the parameters are worth nothing any more
   int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
   std::string rollback_ = {};    // what the next line of metrics says of it
-  double max_seconds_ = 0, longest_step_ = 0;
-  std::optional<BudgetPlan> budget_;
+  RunClock clock_;
   int64_t worthwhile_steps_ = 0;
-  double budget_began_ = 0, step_ended_ = 0;  // by Clock; the last step of this process
-  double evaluation_seconds_ = 0;             // of the last, but for that before the first step
-  double seconds_before_ = 0;                 // of earlier parts of the run
-  double started_ = 0;
   std::optional<double> first_val_loss_;  // held-out loss before the first step of the run
   CheckpointPolicy policy_;               // last: its writer reads the others while it ends
 };

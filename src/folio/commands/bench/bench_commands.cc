@@ -18,6 +18,7 @@
 #include "folio/bench/tokenizer_speed.h"
 #include "folio/bench/training.h"
 #include "folio/cli/program.h"
+#include "folio/commands/bench/bench_reports.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/infer/opened_model.h"

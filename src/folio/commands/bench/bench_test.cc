@@ -12,7 +12,7 @@
 #include "folio/bench/training.h"
 #include "folio/io/file.h"
 #include "folio/model_files/checkpoint.h"
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/json.h"

@@ -9,6 +9,7 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/cli/program.h"
 #include "folio/commands/chat/conversation.h"
 #include "folio/commands/chat/line_editor.h"
@@ -17,9 +18,8 @@
 #include "folio/commands/model_flags.h"
 #include "folio/infer/default_sampling.h"
 #include "folio/inspect/token_names.h"
+#include "folio/io/byte_input.h"
 #include "folio/report/report.h"
-#include "folio/term/signals.h"
-#include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/utf8.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {

@@ -15,10 +15,10 @@ namespace folio {
 // inserts a line break, and so does a backslash at the end; pasted text counts as one text. Ctrl-C
 // clears the line. Texts are UTF-8, whatever the locale. Only one may exist in a process.
 //
-// The returned function reads the next text, without the line break at its end; nothing after
-// Ctrl-D, or if the process was asked to stop (term/signals.h). The arrow keys recall it later, and
-// before it the texts `earlier`, the latest last. `complete` returns completions of `begun`, for
-// the Tab key. With `color` the prompt is coloured.
+// The function that it returns reads the next text, without the break at its end; none after
+// Ctrl-D, or when the process was asked to stop (base/signals.h). The arrows bring it back from
+// then on, and before it the texts `earlier`, the latest last. `complete` returns what a line could
+// begin with instead of `begun`, for the Tab key. With `color` the prompt has some.
 std::function<std::optional<std::string>()> OpenLineEditor(
     bool color, std::span<const std::string> earlier,
     std::function<std::vector<std::string>(std::string_view begun)> complete);

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {

@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
+#include "folio/commands/fetch_command.h"
+#include "folio/commands/prepare_progress.h"
 #include "folio/corpus/fetch_published.h"
 #include "folio/corpus/pieces.h"
 #include "folio/corpus/prepare.h"
@@ -18,7 +21,6 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/run/run_config.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
@@ -259,7 +261,8 @@ class DataFetchCommand final : public Command {
     CatchSignals();
     const PublishedFile& text = PublishedText(name_);
     const std::string out = out_.empty() ? name_ + ".txt" : out_;
-    FetchText(text, out, from_, overwrite_, context.console, context.progress_mode);
+    FetchProgress progress(context);
+    FetchText(text, out, from_, overwrite_, progress.Hooks());
     if (context.console.json()) {
       context.console.Result(Json{{"schema", 1}, {"name", name_}, {"path", out}}.dump() + "\n");
       return 0;

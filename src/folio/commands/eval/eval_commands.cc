@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
@@ -14,13 +17,99 @@
 #include "folio/eval/cloze.h"
 #include "folio/eval/perplexity.h"
 #include "folio/io/file.h"
+#include "folio/io/json.h"
 #include "folio/io/posix.h"
 #include "folio/ranks/group.h"
 #include "folio/report/report.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
+
+std::vector<Cell> CellsOf(const TextPerplexity& text) {
+  const auto known = [](int64_t count) {
+    return count > 0 ? Value::Commas(count) : Value("-", Json());
+  };
+  return {{"documents", "", text.documents},
+          {"tokens", ">tokens", Value::Commas(text.tokens)},
+          {"bytes", ">bytes", known(text.bytes)},
+          {"words", "", known(text.words)},
+          {"nats_per_token", ">nats/token", Value::Fixed(text.nats_per_token(), 4)},
+          {"perplexity", ">perplexity", Value::Fixed(text.perplexity(), 3)},
+          {"bits_per_byte", ">bits/byte", Value::Fixed(text.bits_per_byte(), 4)},
+          {"word_perplexity", ">word perplexity", Value::Fixed(text.word_perplexity(), 2)}};
+}
+
+// The perplexities of the texts, and of all together.
+Report PerplexityReport(const OpenedModel& model, std::span<const TextPerplexity> texts,
+                        const WindowShape& shape) {
+  ReportTable table{.key = "texts"};
+  for (const TextPerplexity& text : texts) {
+    table.rows.push_back(CellsOf(text));
+    table.rows.back().push_back({"file", "text", text.name});
+  }
+  std::vector<Cell> total = CellsOf(TotalPerplexity(texts));
+  const Json total_json = AsJson(total);
+  if (texts.size() > 1) {
+    for (Cell& cell : total) cell.key.clear();
+    total.push_back({"", "text", "total"});
+    table.rows.push_back(std::move(total));
+  }
+  return {.parts = {{.table = std::move(table)}},
+          .data = {{"model", model.path.string()},
+                   {"context", shape.context},
+                   {"stride", shape.stride},
+                   {"total", total_json}}};
+}
+
+Report ClozeReport(const OpenedModel& model, const std::string& file, const ClozeResult& result) {
+  Report report{
+      .data = {{"model", model.path.string()}, {"file", file}, {"items", result.acc.items}}};
+  ReportTable table;
+  for (const auto& [name, accuracy] :
+       {std::pair("acc", &result.acc), std::pair("acc_norm", &result.acc_norm),
+        std::pair("acc_token", &result.acc_token)}) {
+    const double part = accuracy->part(), error = accuracy->standard_error();
+    report.data[name] = part;
+    report.data[std::string(name) + "_stderr"] = error;
+    table.rows.push_back(
+        {{"", "chosen by", name},
+         {"", ">right", Value::Percent(part, 2)},
+         {"", ">standard error", Value::Percent(error, 2)},
+         {"", ">items", fmt::format("{} of {}", accuracy->right, accuracy->items)}});
+  }
+  report.parts.push_back({.table = std::move(table)});
+  return report;
+}
+
+Report ComparisonReport(const OpenedModel& a, const OpenedModel& b, const ModelComparison& c,
+                        const WindowShape& shape) {
+  const double ratio = c.perplexity_b / c.perplexity_a;
+  return {.parts =
+              {{.facts = {{"tokens", "tokens", Value::Commas(c.tokens)},
+                          {"kl",
+                           "KL(A||B)",
+                           {fmt::format("{:.6f} nats, at most {:.6f}", c.kl_mean, c.kl_max),
+                            Json{{"mean", c.kl_mean},
+                                 {"median", c.kl_median},
+                                 {"p95", c.kl_95},
+                                 {"p99", c.kl_99},
+                                 {"max", c.kl_max}}}},
+                          {"", "  50, 95, 99%",
+                           fmt::format("{:.6f}, {:.6f}, {:.6f}", c.kl_median, c.kl_95, c.kl_99)},
+                          {"same_top", "same likeliest token", Value::Percent(c.same_top, 3)},
+                          {"", "perplexity",
+                           fmt::format("{:.4f} and {:.4f}, ratio {:.6f}", c.perplexity_a,
+                                       c.perplexity_b, ratio)},
+                          {"perplexity_a", "", c.perplexity_a},
+                          {"perplexity_b", "", c.perplexity_b},
+                          {"perplexity_ratio", "", ratio},
+                          {"log_probability_difference", "ln p of the right token",
+                           Value::Fixed(c.log_probability_difference, 6).In(" nats difference")}}}},
+          .data = {{"model_a", a.path.string()},
+                   {"model_b", b.path.string()},
+                   {"context", shape.context},
+                   {"stride", shape.stride}}};
+}
 
 // The flags --dtype, --tokenizer, --load, --backend, --threads and --simd.
 struct OpenFlags : ModelFlags {

@@ -12,6 +12,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
@@ -24,10 +25,9 @@
 #include "folio/infer/opened_model.h"
 #include "folio/infer/speculation.h"
 #include "folio/infer/text_streamer.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/json.h"
 #include "folio/term/console.h"
-#include "folio/term/signals.h"
-#include "folio/term/streams.h"
 #include "folio/text/chat.h"
 #include "folio/text/chat_encoder.h"
 

@@ -9,12 +9,12 @@
 
 #include "folio/base/error.h"
 #include "folio/base/fields.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/commands/model_flags.h"
 #include "folio/infer/sampling_fields.h"
 #include "folio/inspect/token_names.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {

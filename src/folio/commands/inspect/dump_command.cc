@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/commands/inspect/inspect_input.h"
 #include "folio/commands/model_flags.h"
 #include "folio/formats/model_formats.h"
@@ -15,7 +16,6 @@
 #include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/layers/attention.h"
-#include "folio/term/signals.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/train_step.h"
 

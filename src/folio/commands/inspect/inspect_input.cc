@@ -11,13 +11,14 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/commands/model_flags.h"
+#include "folio/io/byte_input.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
-#include "folio/term/signals.h"
-#include "folio/term/streams.h"
+#include "folio/text/encode_input.h"
 
 namespace folio {
 namespace {

@@ -3,12 +3,12 @@
 #include <filesystem>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/commands/commands.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 #include "folio/report/report.h"
 #include "folio/run/plot_runs.h"
-#include "folio/term/signals.h"
 
 namespace folio {
 namespace {
@@ -63,7 +63,8 @@ class PlotCommand final : public Command {
       throw UsageError("--series is for --json", {}, "add --json");
     }
     const std::vector<Metric> metrics = MetricsNamed(keys_);
-    const std::vector<PlottedRun> runs = ReadRuns(runs_, labels_, context.console);
+    const std::vector<PlottedRun> runs =
+        ReadRuns(runs_, labels_, [&](const std::string& text) { context.console.Note(text); });
     const Report report = RunsReport(runs, metrics, options_);
     if (!out_.empty()) {
       CatchSignals();  // until the figure is complete

@@ -78,9 +78,8 @@ TEST_F(Plot, TheTableSaysHowRunsEnded) {
 TEST_F(Plot, TheTableFitsATerminal) {
   MakeRun("a", 41);
   MakeRun("a-run-with-a-long-name-of-its-own", 12, 2);
-  Console console;
   const std::vector<std::string> dirs = {Path("a"), Path("a-run-with-a-long-name-of-its-own")};
-  const std::vector<PlottedRun> runs = ReadRuns(dirs, {}, console);
+  const std::vector<PlottedRun> runs = ReadRuns(dirs, {}, [](const std::string&) {});
   const std::vector<Metric> metrics = MetricsNamed("loss,val_loss,lr,grad_norm,tokens_per_second");
   for (const int width : {40, 60, 80, 400}) {
     const std::string text = ReportText(RunsReport(runs, metrics, {}),

@@ -13,6 +13,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
@@ -27,7 +28,6 @@
 #include "folio/model_files/base_model.h"
 #include "folio/serve/sandbox.h"
 #include "folio/serve/service.h"
-#include "folio/term/signals.h"
 #include "folio/text/published_encodings.h"
 
 namespace folio {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/file.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
 #include "folio/commands/commands.h"
@@ -15,9 +16,9 @@
 #include "folio/corpus/fetch_published.h"
 #include "folio/formats/fetched_models.h"
 #include "folio/formats/model_formats.h"
+#include "folio/formats/published_models.h"
 #include "folio/io/hub.h"
 #include "folio/io/json.h"
-#include "folio/term/signals.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {

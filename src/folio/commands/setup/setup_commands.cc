@@ -11,6 +11,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
+#include "folio/base/signals.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
@@ -23,11 +24,10 @@
 #include "folio/io/json.h"
 #include "folio/ranks/join.h"
 #include "folio/report/report.h"
-#include "folio/run/plan.h"
+#include "folio/run/automatic_settings.h"
 #include "folio/run/run_config.h"
 #include "folio/serve/sandbox.h"
 #include "folio/tensor/dtype.h"
-#include "folio/term/signals.h"
 #include "folio/train/config.h"
 
 namespace folio {

@@ -9,10 +9,10 @@
 
 #include "folio/base/rng.h"
 #include "folio/io/file.h"
-#include "folio/term/streams.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/char_tokenizer.h"
+#include "folio/text/encode_input.h"
 #include "folio/text/published_encodings.h"
 #include "folio/text/test_vocab.h"
 #include "tests/kit/directory.h"

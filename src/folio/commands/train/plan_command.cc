@@ -15,6 +15,7 @@
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/step_model.h"
+#include "folio/commands/bench/bench_reports.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
 #include "folio/report/report.h"

@@ -3,17 +3,29 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "folio/base/log.h"
+#include "folio/base/machine.h"
+#include "folio/base/signals.h"
+#include "folio/base/strings.h"
 #include "folio/cli/program.h"
 #include "folio/commands/commands.h"
 #include "folio/commands/model_flags.h"
+#include "folio/commands/prepare_progress.h"
 #include "folio/commands/serve/program_page.h"
+#include "folio/corpus/prepare.h"
+#include "folio/io/json.h"
+#include "folio/run/automatic_settings.h"
+#include "folio/run/preview.h"
 #include "folio/run/training_run.h"
 #include "folio/serve/page_runs.h"
 #include "folio/serve/service.h"
-#include "folio/term/signals.h"
+#include "folio/term/console.h"
 
 namespace folio {
 namespace {
@@ -39,6 +51,256 @@ class RunPage {
 
   Service service_;
   BackgroundServer serving_;
+};
+
+// Shows a training run on the console: its plan, the progress line, a note for each evaluation and
+// sample, and with --json an event a line as the result.
+class TrainScreen {
+ public:
+  // `settings` are those of the run, which trains in `dir`. All must outlive the object.
+  TrainScreen(const TrainingRun& run, const RunSettings& settings, std::filesystem::path dir,
+              Console& console, ProgressMode mode)
+      : run_(run),
+        settings_(settings),
+        dir_(std::move(dir)),
+        console_(console),
+        progress_(console, mode) {
+    const std::string plan = run.preview().Plan();
+    console_.Note(plan.substr(0, plan.size() - 1));
+  }
+
+  // The hooks for TrainingRun::Train, which this must outlive.
+  RunHooks Hooks() {
+    return {
+        .on_begin = [this](int64_t step) { Begin(step); },
+        .on_step = [this](const StepMetrics& metrics) { Step(metrics); },
+        .on_evaluation_progress = [this](int64_t done, int64_t total) { Evaluating(done, total); },
+        .on_evaluation = [this](int64_t step, const Evaluation& e) { Evaluated(step, e); },
+        .on_sample = [this](int64_t step, const std::string& prompt,
+                            const std::string& text) { Sampled(step, prompt, text); },
+        .on_checkpoint = [this](int64_t step,
+                                const std::filesystem::path& path) { Saved(step, path); },
+        .on_rollback = [this](int64_t from, int64_t to,
+                              const std::string& why) { RolledBack(from, to, why); }};
+  }
+
+  // Shows the result of Train.
+  void End(const TrainResult& result) {
+    if (!begun_) return NothingToDo(result.step);
+    progress_.Finish();
+    const std::string advice = AdviceAfter(settings_.config, result);
+    if (console_.json()) {
+      Json done = DoneEvent(result);
+      if (!advice.empty()) done["advice"] = advice;
+      return Event(done);
+    }
+    console_.Result(DoneText(result));
+    if (!advice.empty()) LogWarning(advice);
+    console_.Note(NextCommand(result));
+  }
+
+ private:
+  void Begin(int64_t first_step) {
+    begun_ = true;
+    console_.Note(run_.preview().Estimate());
+    Event(run_.preview().Event());
+    if (first_step > 0) console_.Note(fmt::format("resuming at step {}", first_step));
+  }
+
+  // The run that was to go on has completed all its steps.
+  void NothingToDo(int64_t step) {
+    console_.Note(fmt::format("the run has completed its {} steps; continue with --max-steps {}",
+                              WithCommas(step), 2 * step));
+    Event({{"event", "done"}, {"schema", 1}, {"step", step}, {"run", dir_.string()}});
+  }
+
+  void Step(const StepMetrics& m) {
+    constexpr double kMemory = 0.95;
+    if (!m.skipped.empty()) return Skipped(m);
+    mean_loss_ = kMemory * mean_loss_ + (1 - kMemory) * *m.loss;
+    mean_weight_ = kMemory * mean_weight_ + (1 - kMemory);
+    const int64_t done = m.step + 1;
+    const TrainConfig& train = settings_.config.train;
+    const auto tokens =
+        static_cast<double>(train.batch_size * train.grad_accumulation * train.context);
+    rate_.Add(1, tokens / *m.tokens_per_second);
+    trained_tokens_ += tokens;
+    trained_seconds_ += tokens / *m.tokens_per_second;
+    const int64_t every = settings_.config.log.every;
+    const bool milestone = (every > 0 && done % every == 0) || done == train.max_steps;
+    if (!progress_.Due(milestone)) return;
+    const double eta = rate_.Eta(static_cast<double>(train.max_steps - done));
+    ProgressState state{"step", done, train.max_steps, {}};
+    const double mean = mean_loss_ / mean_weight_;
+    state.fields.push_back(
+        {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
+    if (rate_.known()) {
+      state.fields.push_back(
+          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+    }
+    if (val_loss_) {
+      state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
+                              fmt::format("val {:.4f}@{}", *val_loss_, val_step_)});
+      state.fields.push_back({"val_step", fmt::format("{}", val_step_), {}});
+    }
+    state.fields.push_back({"tokens_per_second", fmt::format("{:.0f}", *m.tokens_per_second),
+                            fmt::format("{} tok/s", HumanCount(*m.tokens_per_second))});
+    state.fields.push_back({"lr", fmt::format("{:.4g}", *m.lr), fmt::format("lr {:.3g}", *m.lr)});
+    state.fields.push_back({"grad_norm", fmt::format("{:.4f}", *m.grad_norm),
+                            fmt::format("|g| {:.2f}", *m.grad_norm)});
+    state.fields.push_back(
+        {"model_flops_per_second",
+         fmt::format("{:.4g}", *m.tokens_per_second * run_.preview().work().flops_per_token),
+         {}});
+    progress_.Show(state, milestone);
+  }
+
+  void Evaluating(int64_t done, int64_t total) {
+    if (progress_.Due()) progress_.Show({"evaluation batch", done, total, {}});
+  }
+
+  void RolledBack(int64_t from, int64_t to, const std::string& why) {
+    progress_.Finish();
+    console_.Note(
+        fmt::format("returning to step {} and continuing with data not seen yet; {}", to, why));
+    Event({{"event", "rollback"}, {"step", to}, {"from", from}, {"why", why}});
+  }
+
+  void Evaluated(int64_t step, const Evaluation& evaluation) {
+    val_loss_ = evaluation.val_loss;
+    val_step_ = step;
+    progress_.Finish();
+    console_.Note(fmt::format("step {}: training loss {:.4f}, held-out loss {:.4f}", step,
+                              evaluation.train_loss, evaluation.val_loss));
+    Event({{"event", "evaluation"},
+           {"step", step},
+           {"train_eval_loss", evaluation.train_loss},
+           {"val_loss", evaluation.val_loss}});
+  }
+
+  void Saved(int64_t step, const std::filesystem::path& path) {
+    Event({{"event", "checkpoint"}, {"step", step}, {"path", path.string()}});
+  }
+
+  void Sampled(int64_t step, const std::string& prompt, const std::string& text) {
+    progress_.Finish();
+    console_.Note(fmt::format("--- sample after step {}\n{}", step,
+                              Styled(console_.err(), Style::kDim, prompt + text)));
+    Event({{"event", "sample"}, {"step", step}, {"prompt", prompt}, {"text", text}});
+  }
+
+  Json DoneEvent(const TrainResult& result) const {
+    Json done{{"event", "done"},
+              {"schema", 1},
+              {"step", result.step},
+              {"tokens", result.tokens},
+              {"seconds", result.seconds},
+              {"stopped", result.stopped},
+              {"skipped_steps", result.skipped},
+              {"rollbacks", result.rollbacks},
+              {"peak_memory_bytes", PeakMemoryBytes()},
+              {"run", dir_.string()}};
+    if (!result.ended_by.empty()) done["ended_by"] = result.ended_by;
+    if (trained_seconds_ > 0) {
+      const double speed = trained_tokens_ / trained_seconds_;
+      done["tokens_per_second"] = speed;
+      done["model_flops_per_second"] = speed * run_.preview().work().flops_per_token;
+    }
+    if (result.evaluation) {
+      done["train_eval_loss"] = result.evaluation->train_loss;
+      done["val_loss"] = result.evaluation->val_loss;
+    }
+    if (result.first_val_loss) done["first_val_loss"] = *result.first_val_loss;
+    if (result.best_val_loss) {
+      done["best_val_loss"] = *result.best_val_loss;
+      done["best_step"] = result.best_step;
+    }
+    return done;
+  }
+
+  std::string DoneText(const TrainResult& result) const {
+    const bool taught = !settings_.config.train.init.empty() && result.first_val_loss;
+    std::string text =
+        fmt::format("{} {} steps, {} tokens in {}\n", result.stopped ? "stopped after" : "trained",
+                    result.step, WithCommas(result.tokens), HumanSeconds(result.seconds));
+    text += WhyEnded(result);
+    if (result.skipped > 0) {
+      text += fmt::format("{} steps skipped: loss or gradient not finite, or a spike\n",
+                          WithCommas(result.skipped));
+    }
+    if (result.rollbacks > 0) {
+      text += fmt::format("returned to a checkpoint {} times\n", result.rollbacks);
+    }
+    if (trained_seconds_ > 0) {
+      const double speed = trained_tokens_ / trained_seconds_;
+      text += fmt::format("{} tokens/s in training; peak memory {}\n",
+                          WithCommas(static_cast<int64_t>(speed)),
+                          HumanBytes(static_cast<double>(PeakMemoryBytes())));
+    }
+    if (result.evaluation) {
+      text += fmt::format(
+          "held-out loss {}{:.4f} (training {:.4f})\n",
+          taught ? fmt::format("{:.4f} before training, now ", *result.first_val_loss) : "",
+          result.evaluation->val_loss, result.evaluation->train_loss);
+    }
+    if (result.best_val_loss) {
+      text += fmt::format("best held-out loss {:.4f} at step {}: {}\n", *result.best_val_loss,
+                          result.best_step, (dir_ / kBestDir).string());
+    }
+    text += fmt::format("run: {}\n", dir_.string());
+    return text;
+  }
+
+  void Skipped(const StepMetrics& m) {
+    progress_.Finish();
+    console_.Note(fmt::format(
+        "step {} skipped: {}{}; loss {:.4g}, |g| {:.4g}", m.step, m.skipped,
+        m.skipped_parameter.empty() ? "" : fmt::format(", first in {}", m.skipped_parameter),
+        *m.loss, *m.grad_norm));
+    Json event{{"event", "skipped"}, {"step", m.step}, {"reason", m.skipped}};
+    if (!m.skipped_parameter.empty()) event["parameter"] = m.skipped_parameter;
+    Event(event);
+  }
+
+  void Event(const Json& event) {
+    if (console_.json()) console_.Result(event.dump() + "\n");
+  }
+
+  std::string WhyEnded(const TrainResult& result) const {
+    const TrainConfig& train = settings_.config.train;
+    if (result.ended_by == "patience") {
+      return fmt::format("stopped early: no improvement in {} evaluations (--patience)\n",
+                         train.patience);
+    }
+    if (result.ended_by == "max_tokens") {
+      return fmt::format("limit reached: train.max_tokens is {}\n", WithCommas(train.max_tokens));
+    }
+    if (result.ended_by == "max_time") {
+      return fmt::format("limit reached: --max-time is {}\n", train.max_time);
+    }
+    return "";
+  }
+
+  std::string NextCommand(const TrainResult& result) const {
+    const std::string run = ShellWord(dir_.string());
+    const bool complete = result.ended_by == "patience" || result.ended_by == "max_tokens";
+    if (result.stopped && !complete)
+      return fmt::format("continue with: folio train --resume --out {}", run);
+    return fmt::format("next: folio generate --model {}{}", run,
+                       run_.has_tokenizer() ? "" : " --ids 0");
+  }
+
+  const TrainingRun& run_;
+  const RunSettings& settings_;
+  std::filesystem::path dir_;
+  Console& console_;
+  Progress progress_;
+  bool begun_ = false;
+  RateMeter rate_;
+  double trained_tokens_ = 0, trained_seconds_ = 0;  // in this process, without evaluations
+  double mean_loss_ = 0, mean_weight_ = 0;
+  std::optional<double> val_loss_;
+  int64_t val_step_ = 0;
 };
 
 class TrainCommand final : public Command {
@@ -104,9 +366,11 @@ class TrainCommand final : public Command {
     settings_.UsePreset(preset_);
     options_.out = out_;
     options_.sources = context.sources;
-    options_.console = group.first() ? &console : nullptr;
-    options_.progress = context.progress_mode;
-    constexpr double kMinutes = 10;  // the default time
+    options_.on_note = [&](const std::string& note) { console.Note(note); };
+    options_.prepare = [&](const PrepareOptions& texts) {
+      PrepareWithProgress(texts, console, context.progress_mode);
+    };
+    constexpr double kMinutes = 10;  // where nothing says how long
     if (preset_.empty()) options_.budget_seconds = 60 * kMinutes;
     std::optional<RunPage> page;
     if (serve_ && !options_.dry_run && group.first())
@@ -117,8 +381,11 @@ class TrainCommand final : public Command {
       if (group.first()) console.Result(plan);
       return 0;
     }
-    run.Train();
-    // Any rank may have received the signal.
+    std::optional<TrainScreen> screen;
+    if (group.first()) screen.emplace(run, settings_, out_, console, context.progress_mode);
+    const TrainResult result = run.Train(screen ? screen->Hooks() : RunHooks{});
+    if (screen) screen->End(result);
+    // The signal is that of whichever rank was asked.
     int signal = 0;
     for (const auto& other : GatherNumbers(group, std::vector<int>{StopRequested()})) {
       signal = std::max(signal, other[0]);

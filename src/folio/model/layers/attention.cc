@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "folio/model/layers/rotary.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 namespace {

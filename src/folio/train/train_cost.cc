@@ -1,4 +1,4 @@
-#include "folio/train/plan.h"
+#include "folio/train/train_cost.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 
 #include <fmt/format.h>
 

@@ -1,28 +1,23 @@
-#include "folio/formats/other_programs.h"
+#include "folio/formats/llmc.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/formats/model_formats.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/pickle.h"
-#include "folio/io/posix.h"
-#include "folio/io/tf_bundle.h"
-#include "folio/io/torch_file.h"
+#include "folio/io/tensor_file.h"
 #include "folio/model/config.h"
 #include "folio/model_files/config_json.h"
 #include "folio/model_files/families.h"
@@ -30,36 +25,11 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
-#include "folio/text/encodings.h"
-#include "folio/text/special_tokens.h"
-#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A setting of another program, and the fields of config.json that it says.
-struct Renamed {
-  const char* name;
-  std::array<const char*, 3> fields;
-};
-
-// The fields of config.json that `values` say. `where` begins the error of one that is missing.
-Json Fields(const Json& values, const char* activation, std::span<const Renamed> names,
-            const std::string& where) {
-  Json fields = {{"activation_function", activation}};
-  for (const Renamed& renamed : names) {
-    const Json* value = values.find(renamed.name);
-    if (value == nullptr) throw InputError(fmt::format("{} no {}", where, renamed.name));
-    for (const char* field : renamed.fields) {
-      if (field != nullptr) fields[field] = *value;
-    }
-  }
-  return fields;
-}
-
-// --- llm.c
 
 constexpr char kLlmcTokenizerFile[] = "gpt2_tokenizer.bin";
 using TokenizerHeader = std::array<int32_t, 256>;
@@ -175,8 +145,8 @@ std::unique_ptr<Tokenizer> ParseTokenizer(std::string_view bytes, const std::str
   return AsBpe(stored, path);
 }
 
-// With which llm.c begins a text: what ends one, or where there is no such token a line break, as
-// folio does.
+// The token with which llm.c begins a text: the one that ends texts, or without such a token a line
+// break, as in folio.
 int32_t FirstToken(const Tokenizer& tokenizer) {
   if (tokenizer.end_of_text()) return *tokenizer.end_of_text();
   std::vector<int32_t> line_break;
@@ -373,221 +343,6 @@ void SaveLlmc(const fs::path& path, const ModelToSave& model) {
   }
   if (model.tokenizer != nullptr) WriteTokenizer(fs::absolute(path), *model.tokenizer);
   file.Commit();
-}
-
-// --- nanoGPT
-
-namespace {
-
-constexpr char kCheckpointFile[] = "ckpt.pt";
-constexpr char kModelPrefix[] = "model/", kCompiled[] = "model/_orig_mod.";
-
-fs::path FileOf(const fs::path& path) {
-  return IsDirectory(path) ? path / kCheckpointFile : path;
-}
-
-constexpr auto kModelArgs = std::to_array<Renamed>({
-    {"n_layer", {"n_layer"}},
-    {"n_head", {"n_head"}},
-    {"n_embd", {"n_embd"}},
-    {"block_size", {"n_positions"}},
-    {"bias", {"bias"}},
-    {"vocab_size", {"vocab_size"}},
-    {"dropout", {"resid_pdrop", "attn_pdrop", "embd_pdrop"}},
-});
-
-Json ConfigFields(const TorchFile& file) {
-  const Json* args = file.values().find("model_args");
-  if (args == nullptr || !args->is_object()) {
-    throw InputError(fmt::format("{}: not a nanoGPT checkpoint", file.path().string()),
-                     "it has no \"model_args\" with the size of the model",
-                     "pytorch_model.bin contains only weights and needs a config.json: give the "
-                     "directory with both");
-  }
-  return Fields(*args, "gelu", kModelArgs, file.path().string() + ": model_args has");
-}
-
-// Where nanoGPT has put it, or its user: "" if nowhere.
-fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
-  const fs::path dir = fs::absolute(checkpoint).parent_path();
-  std::vector<fs::path> places = {dir / kNanoGptMetaFile};
-  const Json* config = values.find("config");
-  const Json* dataset = config == nullptr ? nullptr : config->find("dataset");
-  if (dataset != nullptr && dataset->is_string() && IsFileName(dataset->text())) {
-    places.push_back(dir.parent_path() / "data" / dataset->text() / kNanoGptMetaFile);
-  }
-  for (const fs::path& place : places) {
-    if (IsFile(place)) return place;
-  }
-  return {};
-}
-
-void FindTokenizer(const TorchFile& file, FoundModel& found) {
-  if (const fs::path meta = FindMeta(file.path(), file.values()); !meta.empty()) {
-    found.tokenizer = ReadNanoGptMeta(meta);
-  } else {
-    UseGpt2Encoding(found, "put the meta.pkl of nanoGPT's data set beside the checkpoint");
-  }
-}
-
-// nanoGPT's sample.py takes GPT-2's tokens where it finds no meta.pkl.
-void RequireGpt2Tokens(const Tokenizer& tokenizer) {
-  const auto gpt2 = FindGpt2Encoding();
-  bool same = gpt2 != nullptr && gpt2->vocab_size() == tokenizer.vocab_size();
-  for (int32_t id = 0; same && id < tokenizer.vocab_size(); ++id) {
-    same = gpt2->TokenBytes(id) == tokenizer.TokenBytes(id);
-  }
-  if (same) return;
-  throw InputError(
-      "nanoGPT does not support this model's tokenizer",
-      fmt::format("it has {} tokens of kind {}; nanoGPT supports characters and GPT-2's tokens{}",
-                  tokenizer.vocab_size(), tokenizer.kind(),
-                  gpt2 == nullptr ? ", which are not on this machine to compare" : ""),
-      gpt2 == nullptr ? "if they are GPT-2's: folio tokenizer fetch gpt2"
-                      : "convert to another format");
-}
-
-// As the prepare.py of nanoGPT's data sets of characters writes it.
-std::string MetaOf(const Tokenizer& tokenizer) {
-  std::vector<std::pair<std::string, std::string>> itos, stoi;
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    const std::string number = Pickled(id), text = Pickled(tokenizer.TokenBytes(id));
-    itos.emplace_back(number, text);
-    stoi.emplace_back(text, number);
-  }
-  const std::vector<std::pair<std::string, std::string>> meta = {
-      {Pickled("vocab_size"), Pickled(tokenizer.vocab_size())},
-      {Pickled("special_tokens"), Pickled(tokenizer.special_tokens().size())},
-      {Pickled("itos"), PickledDict(itos)},
-      {Pickled("stoi"), PickledDict(stoi)}};
-  return PickleOf(PickledDict(meta));
-}
-
-Json CheckpointValues(GptConfig config) {
-  Json args;
-  const std::vector<Field> fields = config.Fields();
-  for (const Renamed& arg : kModelArgs) {
-    args[arg.name] = FieldJson(FieldOf(fields, arg.fields.front()));
-  }
-  return {{"model_args", args}, {"iter_num", 0}, {"best_val_loss", 1e9}};
-}
-
-}  // namespace
-
-bool IsNanoGpt(const fs::path& path) {
-  const fs::path file = FileOf(path);
-  const bool may_be_hf = IsDirectory(path) || IsWeightsName(path);
-  return IsTorchFile(file) && !(may_be_hf && Exists(DirOfModel(file) / kConfigFile));
-}
-
-FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
-  const auto file = std::make_shared<const TorchFile>(FileOf(path), loading);
-  Json fields = ConfigFields(*file);
-  const std::string where = file->path().string();
-  const bool compiled = std::ranges::any_of(
-      file->tensors(), [](const TensorInfo& info) { return info.name.starts_with(kCompiled); });
-  const std::string prefix = compiled ? kCompiled : kModelPrefix;
-  const Family& family = Gpt2Family();
-  fields["tie_word_embeddings"] = HeadIsTied(*file, family, FileFormat::kNanoGpt, prefix);
-  const GptConfig config = GptConfigFromJson(fields.dump(), where);
-  RequireBlocks(config, std::ssize(file->tensors()), where);
-  const auto refuse = [&](const TensorInfo& info) {
-    throw InputError(fmt::format("{}: tensor '{}' is not part of the model", where, info.name),
-                     "folio supports only GPT-2 models in this format");
-  };
-  FoundModel found{.model = FindParams(config, file, family, FileFormat::kNanoGpt, refuse, prefix)};
-  FindTokenizer(*file, found);
-  return found;
-}
-
-void SaveNanoGpt(const fs::path& path, const ModelToSave& model) {
-  const GptConfig& config = model.weights.config();
-  RequireExpressed(config, FileFormat::kNanoGpt, "nanoGPT cannot run this model");
-  const bool characters = model.tokenizer != nullptr && model.tokenizer->kind() == "char";
-  if (model.tokenizer != nullptr && !characters) RequireGpt2Tokens(*model.tokenizer);
-  if (path.extension() == ".pt") {
-    throw UsageError(fmt::format("{}: nanoGPT checkpoints are directories", path.string()),
-                     "nanoGPT reads ckpt.pt from its out_dir", "give the directory");
-  }
-  // One setting for all biases.
-  const bool bias =
-      config.has_attention_bias() || config.has_mlp_bias() || config.has_layer_norm_bias();
-  GptConfig described = bias ? WithBiases(config) : config;
-  described.bias = bias;
-  Json values = CheckpointValues(described);
-  const MadeParents parents(path);
-  AtomicDirectory dir(path);
-  if (characters) {
-    // sample.py joins "data", this and "meta.pkl" where it is started: in nanoGPT's directory.
-    const fs::path name = fs::absolute(path / "").lexically_normal().parent_path().filename();
-    values["config"] = {{"dataset", "../" + ReplaceInvalidUtf8(name.string())}};
-    WriteFileAtomically(dir.path() / kNanoGptMetaFile, MetaOf(*model.tokenizer));
-  }
-  const Family& family = Gpt2Family();
-  const auto tensors =
-      TensorsToWrite(model.weights, described, family, FileFormat::kNanoGpt, model.dtype);
-  const std::vector<std::pair<std::string, std::string>> tied = {
-      {NameInFiles(family, FileFormat::kNanoGpt, -1, kHeadName, "weight"), tensors.front().name}};
-  WriteTorchFile(dir.path() / kCheckpointFile, values, "model", tensors, tied);
-  dir.Commit();
-}
-
-// --- OpenAI
-
-namespace {
-
-constexpr char kHparams[] = "hparams.json", kCheckpointState[] = "checkpoint";
-constexpr uint64_t kMaxText = 1 << 20;
-
-// model_checkpoint_path: "NAME"; of a path, which is of another machine, the name.
-std::string PrefixName(const fs::path& dir) {
-  constexpr std::string_view kField = "model_checkpoint_path: \"";
-  if (!Exists(dir / kCheckpointState)) return "model.ckpt";
-  const std::string text = ReadFile(dir / kCheckpointState, kMaxText);
-  const size_t at = text.find(kField);
-  if (at == text.npos) return "model.ckpt";
-  const size_t begin = at + kField.size();
-  const std::string path = text.substr(begin, text.find('"', begin) - begin);
-  return fs::path(path).filename().string();
-}
-
-constexpr auto kHparamNames = std::to_array<Renamed>({
-    {"n_vocab", {"vocab_size"}},
-    {"n_ctx", {"n_positions"}},
-    {"n_embd", {"n_embd"}},
-    {"n_head", {"n_head"}},
-    {"n_layer", {"n_layer"}},
-});
-
-}  // namespace
-
-bool IsOpenAiCheckpoint(const fs::path& path) {
-  return Exists(path / kHparams) && Exists(path / (PrefixName(path) + ".index"));
-}
-
-FoundModel OpenOpenAiCheckpoint(const fs::path& path, Loading loading) {
-  const auto file = std::make_shared<const TfBundle>(path / PrefixName(path), loading);
-  const fs::path hparams = path / kHparams;
-  const Json values = ParseJson(ReadFile(hparams, kMaxText), hparams.string());
-  const Json fields = Fields(values, "gelu_new", kHparamNames, hparams.string() + ":");
-  const GptConfig config = GptConfigFromJson(fields.dump(), hparams.string());
-  RequireBlocks(config, std::ssize(file->tensors()), hparams.string());
-  const auto refuse = [&](const TensorInfo& info) {
-    if (info.name.ends_with("/Adam") || info.name.ends_with("/Adam_1")) return;  // its moments
-    throw InputError(
-        fmt::format("{}: tensor '{}' is not part of the model", file->path().string(), info.name),
-        "hparams.json describes a model without it");
-  };
-  FoundModel found{
-      .model = FindParams(config, file, Gpt2Family(), FileFormat::kOpenAi, refuse, "model/")};
-  if (!TokenizerFiles((path / "").string()).empty()) {
-    found.tokenizer = LoadTokenizer(path.string());
-    found.model.config.bos_token_id = found.model.config.eos_token_id =
-        found.tokenizer->end_of_text();
-  } else {
-    UseGpt2Encoding(found, "put encoder.json and vocab.bpe beside the checkpoint");
-  }
-  return found;
 }
 
 }  // namespace folio

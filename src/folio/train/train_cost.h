@@ -9,7 +9,7 @@
 #include "folio/model/config.h"
 #include "folio/model/context.h"
 #include "folio/model/lora.h"
-#include "folio/tensor/plan.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/config.h"
 #include "folio/train/optimizer.h"
 

@@ -1,5 +1,3 @@
-#include "folio/inspect/describe_model.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
+#include "folio/commands/inspect/inspect_reports.h"
 #include "folio/formats/model_formats.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"

@@ -1,4 +1,4 @@
-#include "folio/term/signals.h"
+#include "folio/base/signals.h"
 
 #include <unistd.h>
 

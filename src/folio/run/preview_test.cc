@@ -1,5 +1,5 @@
 // The plan of a training run before it begins.
-#include "folio/train/plan.h"
+#include "folio/run/preview.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/run/plan.h"
+#include "folio/run/automatic_settings.h"
 #include "folio/run/run_config.h"
 #include "folio/train/train_step.h"
 #include "tests/kit/expect.h"
