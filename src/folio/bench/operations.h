@@ -81,7 +81,7 @@ uint64_t AttentionBytes(const AttentionShape& shape);
 // each that does not count.
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds);
 
-// What goes through the N rows of a block beside its products and its attention: C channels in
+// The N rows of a block that operations beside its products and its attention read: C channels in
 // heads of D, and a hidden layer of F. The dtype is that of operands that are marked Low.
 struct RowShape {
   int64_t N = 2048, C = 1024, D = 64, F = 3072;
@@ -103,7 +103,7 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
 
 // Passes over memory, whose work is the bytes that one run reads and writes.
 struct OptimizerRates {
-  // Those of a step over all parameters beside its products: the norm of their gradients, AdamW.
+  // A step over all parameters, beside its products: the norm of their gradients, AdamW.
   Timing norm, adamw;
   // The best that the machine's memory does: reading one such array, copying one to another.
   Timing read, copy;

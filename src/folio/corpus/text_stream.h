@@ -30,7 +30,7 @@ bool NamedForTables(const std::string& path);
 
 struct TextKind;
 
-// What a file is unpacked or converted to may be so many times as long as what was read of it, once
+// The text that a file is unpacked or converted to may be so many times as long as the file, once
 // it is longer than kUnpackedBytes. Texts, logs and tables are compressed to a tenth or a
 // hundredth.
 inline constexpr int64_t kMostRatio = 250;
@@ -38,8 +38,8 @@ inline constexpr int64_t kUnpackedBytes = int64_t{1} << 27;
 
 // Options of how texts that data is made from are read.
 struct TextOptions {
-  // Of JSON lines and tables: the member that holds the document. "" is "text", but that what can
-  // be read as a conversation is one.
+  // The member of JSON lines, or the column of tables, that holds the document. "" is "text", or
+  // the conversation where there is one.
   std::string field = {};
   bool raw = false;  // every file is a document of bytes, whatever it looks like
 

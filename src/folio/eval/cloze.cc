@@ -124,7 +124,7 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
 
 namespace {
 
-// What a model reads before the text of a question.
+// Returns the tokens that a model reads before the text of a question.
 std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
                                  const std::string& where) {
   const std::span<const int32_t> before = tokenizer.before();

@@ -85,7 +85,7 @@ TEST_F(Cloze, AccuraciesByHand) {
   EXPECT_EQ(line.at("choice").get<int>(), 0);
   EXPECT_EQ(line.at("choice_norm").get<int>(), 1);
   EXPECT_EQ(line.at("choice_token").get<int>(), 2);
-  // Of equal endings the first is chosen.
+  // The first of equal endings is chosen.
   EXPECT_EQ(found.acc.items, 4);
   EXPECT_EQ(found.acc.right, 2);
   EXPECT_EQ(found.acc_norm.right, 1);

@@ -37,8 +37,8 @@ struct TextWindow {
 struct WindowShape {
   int64_t context = 0;  // tokens of a window
   int64_t stride = 0;   // from one window to the next; 1 to context
-  // What each window begins with, before tokens of the text unless these begin so: what the
-  // tokenizer puts before texts, which must outlive the shape.
+  // Tokens that begin each window, unless those of the text begin so: the ones that the tokenizer
+  // puts before texts. They must outlive the shape.
   std::span<const int32_t> before = {};
 };
 

@@ -109,7 +109,7 @@ class Conversions : public InTemporaryDirectory {
 TEST_F(Conversions, OfNumbersThatGetLostEasilyComeThrough) {
   for (const int64_t width : {64, 256}) {
     std::vector<GptConfig> configs = SmallFamilies(width);
-    // Of the wide ones, which the large blocks need, one with rows in another order.
+    // One of the wide models, which the large blocks need, has rows in another order.
     if (width == 256) configs = {configs[1]};
     for (const GptConfig& config : configs) {
       const GptWeights weights(config);

@@ -335,8 +335,7 @@ std::vector<double> Divisors(const GgufFile& file, std::string_view name, const 
   return divisors;
 }
 
-// What turned heads are multiplied with is said as LongRoPE's own number for these contexts, if it
-// is that.
+// The factor of rotated heads is left to LongRoPE where it is that of LongRoPE for these contexts.
 void ReadLongRope(const GgufFile& file, const Family& family, GptConfig& config) {
   if (!HasLongRope(file, family)) return;
   if (config.rope_scaling != RopeScaling::kDefault) {

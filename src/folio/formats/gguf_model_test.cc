@@ -152,7 +152,7 @@ TEST_F(GgufModel, HasTheNamesShapesAndTypesThatOtherProgramsAskFor) {
   }
 }
 
-// What llama.cpp's llama_tensor_get_type has for Q4_K_M.
+// The types are those of llama.cpp's llama_tensor_get_type for Q4_K_M.
 TEST_F(GgufModel, AMixtureHasTheTypesOfLlamaCpp) {
   const auto types = [&](const ConfigChanges& changes) {
     GptWeights weights(With(With(TinyConfig(), {{"n_embd", "256"}, {"n_layer", "4"}}), changes));

@@ -58,9 +58,9 @@ const ModelFormat& FormatOf(const std::filesystem::path& path);
 FoundModel FindModel(const std::filesystem::path& path, Loading loading = Loading::kMap,
                      const std::filesystem::path& adapter = {});
 
-// Opens the model that an adapter is for (model/base_model.h), without the adapter. Throws a kInput
-// Error where it is gone, cannot be opened, or has other weights than the adapter was trained
-// beside.
+// Opens the model that an adapter is for (model_files/base_model.h), without the adapter. Throws a
+// kInput Error where it is gone, cannot be opened, or has other weights than the adapter was
+// trained beside.
 FoundModel FindBaseModel(const std::filesystem::path& adapter, Loading loading = Loading::kMap);
 
 // A conversion to make: a model, and the format and place of the result.

@@ -569,7 +569,7 @@ TEST_F(Peft, OtherKindsAreRefusedByName) {
   }
 }
 
-// What PEFT saves beside adapters, though the configuration may not tell of it.
+// Parts that PEFT saves beside adapters, even where the configuration does not name them.
 TEST_F(Peft, OtherPartsAreNamedForWhatTheyAre) {
   constexpr std::pair<const char*, const char*> kParts[] = {
       {"base_model.model.transformer.wte.weight",

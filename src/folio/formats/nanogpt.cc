@@ -115,8 +115,7 @@ Json CheckpointValues(GptConfig config) {
   Json args;
   const std::vector<Field> fields = config.Fields();
   for (const RenamedField& arg : kModelArgs) {
-    args[arg.name] = std::visit([](const auto* value) { return Json(*value); },
-                                FieldOf(fields, arg.fields.front()).value);
+    args[arg.name] = FieldJson(FieldOf(fields, arg.fields.front()));
   }
   return {{"model_args", args}, {"iter_num", 0}, {"best_val_loss", 1e9}};
 }

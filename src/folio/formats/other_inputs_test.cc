@@ -1,4 +1,4 @@
-// What people have instead of a model that folio reads: each is named for what it is.
+// Files that are no model that folio reads: the error names each for what it is.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -195,7 +195,7 @@ std::vector<Kind> GgufKinds() {
 TEST_F(TensorDtypes, OfGguf) {
   for (const int64_t width : {64, 256}) {
     std::vector<GptConfig> configs = SmallFamilies(width);
-    // Of the wide ones, which the large blocks need, one with biases and rows in another order.
+    // One of the wide models, which the large blocks need, has biases and rows in another order.
     if (width == 256) configs = {configs[1]};
     for (const GptConfig& config : configs) {
       const GptWeights weights(config);
@@ -225,7 +225,7 @@ TEST_F(TensorDtypes, OfGguf) {
   EXPECT_GT(refused_, 300);
 }
 
-// Those with a storage of their own, and by the newer way that names a dtype.
+// Returns the kinds with a storage of their own, and those that name a dtype in the newer way.
 std::vector<Kind> TorchKinds() {
   std::vector<Kind> kinds = {{.name = "FloatStorage", .bytes = 4, .dtype = Dtype::kF32},
                              {.name = "DoubleStorage", .bytes = 8, .dtype = Dtype::kF64},

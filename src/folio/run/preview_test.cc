@@ -272,7 +272,7 @@ TEST(EvaluationShare, WhatIsSetStays) {
   EXPECT_EQ(torch.config.train.eval_batches, 20);
 }
 
-// What is said after 50 steps that took held-out loss from 2 to `after`, with the best at a step.
+// Returns the advice after 50 steps that took held-out loss from 2 to `after`, the best at a step.
 std::string Advice(double after, double best, int64_t best_step, const char* targets = "c_fc") {
   RunConfig config;
   config.model = kModel;

@@ -483,7 +483,7 @@ TEST_F(Services, ATrustedProxyNamesTheClient) {
   EXPECT_EQ(log_.back().client, "127.0.0.1") << "nobody is trusted";
 }
 
-// As tests/scheduler_test.cc has it, over HTTP: a hundred connections behind a proxy are one
+// The same as in scheduler_test.cc, over HTTP: a hundred connections behind a proxy are one
 // client.
 TEST_F(Services, AHundredConnectionsOfOneClientLeaveOthersTheirs) {
   ServiceOptions options;

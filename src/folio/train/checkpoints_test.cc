@@ -172,16 +172,16 @@ TEST_F(KeptCheckpoints, WhereTheBestIsLostTheNextEvaluationWritesIt) {
 TEST_F(KeptCheckpoints, ListsOfChecksumsThatAreGoneOrCutShortAreDamage) {
   config_.eval_every = 10;
   RunUntil("straight", 12);
-  const auto sums = [&](const std::string& of) { return At("run") / of / kChecksumsFile; };
+  const auto sums = [&](const std::string& dir) { return At("run") / dir / kChecksumsFile; };
   const std::string whole = ReadFile(At("straight/last") / kChecksumsFile);
   const std::string cut = whole.substr(0, whole.find('\n') + 1);
   for (const std::string* list : {static_cast<const std::string*>(nullptr), &cut}) {
     fs::remove_all(At("run"));
     RunUntil("run", 12);
     warnings_.Take();
-    for (const char* of : {"last", "best"}) {
-      fs::remove(sums(of));
-      if (list != nullptr) WriteFileAtomically(sums(of), *list);
+    for (const char* dir : {"last", "best"}) {
+      fs::remove(sums(dir));
+      if (list != nullptr) WriteFileAtomically(sums(dir), *list);
     }
     Trainer trainer = Make("run");
     trainer.Resume();

@@ -181,7 +181,7 @@ TEST(Presets, DebugIsDoneInAMoment) {
   EXPECT_LT(train.warmup_steps, train.max_steps);
 }
 
-// What the presets stand for, and that those which are compared have as many parameters.
+// The models of the presets; those that are compared have as many parameters.
 TEST(Presets, OfOtherKindsOfModelsAreThese) {
   const auto [llama, as_stories] = Apply(FindPreset("llama-tiny"));
   EXPECT_EQ(FamilyFor(llama, FileFormat::kHuggingFace).model_type, "llama");
@@ -192,7 +192,7 @@ TEST(Presets, OfOtherKindsOfModelsAreThese) {
   const GptConfig qwen = Apply(FindPreset("qwen3-tiny")).model;
   EXPECT_EQ(FamilyFor(qwen, FileFormat::kHuggingFace).model_type, "qwen3");
   EXPECT_EQ(qwen.head_size(), 64);
-  // What they leave to `bias` is said to other programs, and read back as it was.
+  // Biases that are left to `bias` are written for other programs, and read back as they were.
   for (const GptConfig& model : {llama, qwen}) {
     const std::string json = GptConfigToJson(model);
     EXPECT_TRUE(Contains(json, R"("attention_bias": false)")) << json;

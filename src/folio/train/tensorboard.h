@@ -10,7 +10,7 @@
 namespace folio {
 
 // Writes an event file that TensorBoard reads: records (length, masked CRC-32C of it, bytes, masked
-// CRC-32C of them; TensorFlow's record_writer.h) of Event messages in protocol buffers' encoding
+// CRC-32C of them; TensorFlow's record writer) of Event messages in protocol buffers' encoding
 // (TensorFlow's event.proto and summary.proto). Scalars and texts.
 class TensorBoardWriter {
  public:

@@ -152,8 +152,8 @@ TEST_P(Padding, WhatIsThereInsteadOfTokensChangesNoBit) {
   EXPECT_EQ(Learn(padded).loss == zeros.loss, config_.causal);
 }
 
-std::string PaddingName(const testing::TestParamInfo<Padding::ParamType>& of) {
-  const auto& [train_step, causal] = of.param;
+std::string PaddingName(const testing::TestParamInfo<Padding::ParamType>& info) {
+  const auto& [train_step, causal] = info.param;
   return Name({train_step, 0}) + (causal ? "" : "_both_ways");
 }
 

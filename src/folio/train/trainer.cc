@@ -71,7 +71,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                                           base_sha256},
                                  .adapters = config.saves_adapters(),
                                  .tokenizer = tokenizer}),
-              weights_, train_step_.optimizer(), ranks_.group(), hooks_.on_checkpoint, [this] { return clock_.Now(); }) {
+              weights_, train_step_.optimizer(), ranks_.group(), hooks_.on_checkpoint,
+              [this] { return clock_.Now(); }) {
   FOLIO_CHECK(!config.saves_adapters() || from != nullptr, "adapters without their model");
   RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
   config_.context = train_step_.pass().T();
