@@ -40,7 +40,6 @@ struct Field {
   // Texts that help and completion show where any text is allowed.
   std::vector<std::string> suggestions = {};
   bool max_excluded = false;
-  unsigned roles = 0;  // bits, to which the struct that lists the field gives a meaning
 
   Field Choices(std::vector<std::string> allowed) && {
     choices = std::move(allowed);
@@ -52,10 +51,6 @@ struct Field {
   }
   Field MaxExcluded() && {
     max_excluded = true;
-    return std::move(*this);
-  }
-  Field As(unsigned also) && {
-    roles |= also;
     return std::move(*this);
   }
   Field WithFlag(std::string name) && {

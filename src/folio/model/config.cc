@@ -30,6 +30,11 @@ std::string NearestMultiples(int64_t d, int64_t n) {
   return below == 0 ? fmt::format("{}", d) : fmt::format("{} or {}", below, below + d);
 }
 
+// "times 2"; empty for a factor of 1.
+std::string Times(double factor) {
+  return factor == 1 ? "" : fmt::format("times {:.6g}", factor);
+}
+
 Field LayerKindsField(std::string key, LayerKinds* value, std::string help) {
   const auto text = [](const void* kinds) {
     return LayerKindsText(*static_cast<const LayerKinds*>(kinds));
@@ -90,7 +95,9 @@ void CheckDivides(std::string_view where, NamedSize part, NamedSize whole) {
                                whole.name, NearestMultiples(d, n)));
 }
 
-std::vector<Field> GptConfig::Fields() {
+std::vector<GptRow> GptConfig::Rows() {
+  using enum GptRow::Role;
+  using C = GptConfig;
   constexpr double kMaxSize = 1 << 30;
   return {
       Field{"model_type", &model_type,
@@ -109,162 +116,271 @@ std::vector<Field> GptConfig::Fields() {
       Field{"head_dim", &head_dim, "size of a head; null means n_embd / n_head", 1, kMaxSize},
       Field{"n_inner", &n_inner, "width of the feed-forward layer; null means 4 n_embd", 1,
             kMaxSize},
-      ChoiceField("activation_function", &activation_function,
-                  "activation of the feed-forward layer")
-          .As(kDetail),
-      ChoiceField("mlp", &mlp, "feed-forward layer: plain, or gated by the activation").As(kSwitch),
-      ChoiceField("norm", &norm,
-                  "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights")
+      GptRow(ChoiceField("activation_function", &activation_function,
+                         "activation of the feed-forward layer"))
+          .As(kDetail)
+          .OnPage("activation"),
+      GptRow(ChoiceField("mlp", &mlp, "feed-forward layer: plain, or gated by the activation"))
           .As(kSwitch),
+      GptRow(
+          ChoiceField("norm", &norm,
+                      "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights"))
+          .As(kSwitch)
+          .OnPage("norm"),
       Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
-      Field{"scale_attn_weights", &scale_attn_weights,
-            "divide attention scores by the square root of the size of a head"}
+      GptRow(Field{"scale_attn_weights", &scale_attn_weights,
+                   "divide attention scores by the square root of the size of a head"})
           .As(kSwitch),
-      Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
-            "divide attention scores of block i also by i, counted from 1"}
+      GptRow(Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
+                   "divide attention scores of block i also by i, counted from 1"})
           .As(kSwitch),
       Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,
             "for other programs: compute attention in float32, which folio always does"},
-      Field{"attention_scale", &attention_scale, "factor of attention scores; 0 means 1 / sqrt(D)",
-            0, 1e6}
+      GptRow(Field{"attention_scale", &attention_scale,
+                   "factor of attention scores; 0 means 1 / sqrt(D)", 0, 1e6})
+          .As(kSwitch)
+          .Says("scores",
+                [](const C& c) {
+                  return c.attention_scale > 0 ? fmt::format("times {:.6g}", c.attention_scale)
+                                               : "";
+                }),
+      GptRow(Field{"attention_cap", &attention_cap,
+                   "c: attention scores become c tanh(score / c); 0: no cap", 0, 1e6})
+          .As(kSwitch)
+          .Says("score cap",
+                [](const C& c) {
+                  return c.attention_cap > 0 ? fmt::format("{}", c.attention_cap) : "";
+                }),
+      GptRow(
+          ChoiceField(
+              "qk_norm", &qk_norm,
+              "RMSNorm of queries and keys: of each head, of all heads together (full), or of each "
+              "head after rotary positions"))
+          .As(kSwitch)
+          .Says("qk norm",
+                [](const C& c) { return std::string(c.has_qk_norm() ? NameOf(c.qk_norm) : ""); }),
+      GptRow(Field{"qk_scale", &qk_scale, "factor of the result of qk_norm", 0, 1e6}).As(kSwitch),
+      GptRow(
+          ChoiceField("position_embedding", &position_embedding,
+                      "positions are added to the embeddings, or rotate queries and keys (rotary)"))
+          .As(kSwitch)
+          .OnPage("positions"),
+      GptRow(
+          Field{"rope_theta", &rope_theta, "base of the frequencies of rotary positions", 1, 1e12})
           .As(kSwitch),
-      Field{"attention_cap", &attention_cap,
-            "c: attention scores become c tanh(score / c); 0: no cap", 0, 1e6}
+      GptRow(Field{"rotary_dim", &rotary_dim,
+                   "dimensions of a head that rotary positions rotate; null means all", 2,
+                   kMaxSize})
           .As(kSwitch),
-      ChoiceField(
-          "qk_norm", &qk_norm,
-          "RMSNorm of queries and keys: of each head, of all heads together (full), or of each "
-          "head after rotary positions")
-          .As(kSwitch),
-      Field{"qk_scale", &qk_scale, "factor of the result of qk_norm", 0, 1e6}.As(kSwitch),
-      ChoiceField("position_embedding", &position_embedding,
-                  "positions are added to the embeddings, or rotate queries and keys (rotary)")
-          .As(kSwitch),
-      Field{"rope_theta", &rope_theta, "base of the frequencies of rotary positions", 1, 1e12}.As(
-          kSwitch),
-      Field{"rotary_dim", &rotary_dim,
-            "dimensions of a head that rotary positions rotate; null means all", 2, kMaxSize}
-          .As(kSwitch),
-      ChoiceField("rope_scaling", &rope_scaling,
-                  "method that extends rotary positions beyond the original context")
+      GptRow(ChoiceField("rope_scaling", &rope_scaling,
+                         "method that extends rotary positions beyond the original context"))
           .As(kSwitch),
       Field{"rope_factor", &rope_factor, "factor of rope_scaling", 1, 1e6},
-      Field{"rope_low_freq_factor", &rope_low_freq_factor,
-            "llama3: wavelengths above the original context divided by this are scaled", 0, 1e6}
+      GptRow(Field{"rope_low_freq_factor", &rope_low_freq_factor,
+                   "llama3: wavelengths above the original context divided by this are scaled", 0,
+                   1e6})
           .As(kDetail),
-      Field{"rope_high_freq_factor", &rope_high_freq_factor,
-            "llama3: wavelengths below the original context divided by this are not scaled", 0, 1e6}
+      GptRow(Field{"rope_high_freq_factor", &rope_high_freq_factor,
+                   "llama3: wavelengths below the original context divided by this are not scaled",
+                   0, 1e6})
           .As(kDetail),
-      Field{"rope_beta_fast", &rope_beta_fast,
-            "yarn: pairs with more rotations in the original context are not scaled", 0, 1e6}
+      GptRow(Field{"rope_beta_fast", &rope_beta_fast,
+                   "yarn: pairs with more rotations in the original context are not scaled", 0,
+                   1e6})
           .As(kDetail),
-      Field{"rope_beta_slow", &rope_beta_slow,
-            "yarn: pairs with fewer rotations in the original context are scaled", 0, 1e6}
+      GptRow(Field{"rope_beta_slow", &rope_beta_slow,
+                   "yarn: pairs with fewer rotations in the original context are scaled", 0, 1e6})
           .As(kDetail),
-      Field{"rope_attention_factor", &rope_attention_factor,
-            "factor of rotated queries and keys; 0 means 0.1 ln(rope_factor) + 1 for yarn, "
-            "sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
-            0, 1e6}
+      GptRow(Field{"rope_attention_factor", &rope_attention_factor,
+                   "factor of rotated queries and keys; 0 means 0.1 ln(rope_factor) + 1 for yarn, "
+                   "sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
+                   0, 1e6})
           .As(kDetail),
       Field{"rope_original_positions", &rope_original_positions,
             "context before rope_scaling; null means n_positions", 1, kMaxSize},
-      NumbersField("rope_short_factors", &rope_short_factors,
-                   "longrope: divisor of each pair's frequency if n_positions is at most "
-                   "rope_original_positions: 1,1.5")
+      GptRow(NumbersField("rope_short_factors", &rope_short_factors,
+                          "longrope: divisor of each pair's frequency if n_positions is at most "
+                          "rope_original_positions: 1,1.5"))
           .As(kSwitch),
-      NumbersField("rope_long_factors", &rope_long_factors,
-                   "longrope: the same if n_positions is larger")
+      GptRow(NumbersField("rope_long_factors", &rope_long_factors,
+                          "longrope: the same if n_positions is larger"))
           .As(kDetail),
-      Field{"no_rope_every", &no_rope_every,
-            "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535}
+      GptRow(Field{"no_rope_every", &no_rope_every,
+                   "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535})
           .As(kSwitch),
-      Field{"sliding_window", &sliding_window,
-            "number of positions that layers of kind w attend to, including the token's own", 1,
-            kMaxSize}
+      GptRow(Field{"sliding_window", &sliding_window,
+                   "number of positions that layers of kind w attend to, including the token's own",
+                   1, kMaxSize})
+          .As(kSwitch)
+          .Says("windows",
+                [](const C& c) {
+                  return c.has_window() ? fmt::format("{} tokens in layers w of {}",
+                                                      WithCommas(*c.sliding_window),
+                                                      LayerKindsText(c.layer_kinds))
+                                        : "";
+                }),
+      GptRow(LayerKindsField(
+                 "layer_kinds", &layer_kinds,
+                 "kinds of the layers, repeated: f for full attention, w for a sliding window"))
           .As(kSwitch),
-      LayerKindsField("layer_kinds", &layer_kinds,
-                      "kinds of the layers, repeated: f for full attention, w for a sliding window")
+      GptRow(
+          Field{"rope_window_theta", &rope_window_theta,
+                "rope_theta of layers of kind w, without rope_scaling; 0: the same as other layers",
+                0, 1e12})
           .As(kSwitch),
-      Field{"rope_window_theta", &rope_window_theta,
-            "rope_theta of layers of kind w, without rope_scaling; 0: the same as other layers", 0,
-            1e12}
+      GptRow(ChoiceField(
+                 "norm_position", &norm_position,
+                 "norms before each sublayer (pre, GPT-2), after each residual sum (post), on the "
+                 "output of each sublayer (branch), or before and on the output (both)"))
+          .As(kSwitch)
+          .OnPage("norm_position"),
+      GptRow(ChoiceField(
+                 "block", &block,
+                 "attention before the feed-forward layer (serial), or both in parallel with two "
+                 "norms or one"))
+          .As(kSwitch)
+          .OnPage("block")
+          .Says("block",
+                [](const C& c) {
+                  return std::string(
+                      c.parallel() ? "parallel: attention and feed-forward read the same input"
+                                   : "");
+                }),
+      GptRow(Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6})
+          .As(kSwitch)
+          .OnPage("embedding_scale")
+          .Says("embeddings", [](const C& c) { return Times(c.embedding_scale); }),
+      GptRow(Field{"embedding_norm", &embedding_norm,
+                   "apply RMSNorm without weights to the embeddings"})
+          .As(kSwitch | kNotSharded)
+          .OnPage("embedding_norm")
+          .Says("embedding norm",
+                [](const C& c) {
+                  return std::string(c.embedding_norm ? "RMSNorm without weights" : "");
+                }),
+      GptRow(Field{"smear", &smear,
+                   "add the embedding of the previous token to each, through a learned gate"})
+          .As(kSwitch | kNotSharded)
+          .OnPage("smear")
+          .Says("smear",
+                [](const C& c) {
+                  return std::string(c.smear ? "the embedding of the previous token, through a gate"
+                                             : "");
+                }),
+      GptRow(Field{"residual_lambdas", &residual_lambdas,
+                   "each block reads the residual stream and the embeddings, each with a learned "
+                   "factor"})
+          .As(kSwitch | kNotSharded)
+          .OnPage("residual_lambdas")
+          .Says(
+              "lambdas",
+              [](const C& c) {
+                return std::string(
+                    c.residual_lambdas
+                        ? "factors of the residual stream and of the embeddings, before each block"
+                        : "");
+              }),
+      GptRow(Field{"value_embeddings", &value_embeddings,
+                   "every second layer up to the last has an embedding table that is added to the "
+                   "values of attention through learned gates"})
+          .As(kSwitch | kNotSharded)
+          .OnPage("value_embeddings")
+          .Says("value embeddings",
+                [](const C& c) {
+                  return std::string(c.value_embeddings ? "in every second layer, through gates"
+                                                        : "");
+                }),
+      GptRow(
+          Field{
+              "backout", &backout,
+              "subtract the residual stream after the middle block, with a learned factor, before "
+              "ln_f"})
+          .As(kSwitch | kNotSharded)
+          .OnPage("backout")
+          .Says("backout",
+                [](const C& c) {
+                  return c.backout ? fmt::format("of the residual stream after block {}",
+                                                 c.middle_layer())
+                                   : "";
+                }),
+      GptRow(Field{"residual_scale", &residual_scale, "factor of the output of each sublayer", -1e6,
+                   1e6})
+          .As(kSwitch)
+          .OnPage("residual_scale")
+          .Says("residuals", [](const C& c) { return Times(c.residual_scale); }),
+      GptRow(Field{"logit_scale", &logit_scale, "factor of the logits", -1e6, 1e6})
+          .As(kSwitch)
+          .Says("logits", [](const C& c) { return Times(c.logit_scale); }),
+      GptRow(
+          Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0: no cap", 0, 1e6})
+          .As(kSwitch)
+          .Says("logit cap",
+                [](const C& c) { return c.logit_cap > 0 ? fmt::format("{}", c.logit_cap) : ""; }),
+      GptRow(
+          Field{
+              "causal", &causal,
+              "tokens attend only to earlier tokens; false: to all (bidirectional), and the model "
+              "cannot generate text"})
           .As(kSwitch),
-      ChoiceField("norm_position", &norm_position,
-                  "norms before each sublayer (pre, GPT-2), after each residual sum (post), on the "
-                  "output of each sublayer (branch), or before and on the output (both)")
+      GptRow(Field{"bias", &bias, "biases in Linear and LayerNorm layers"}).As(kSwitch),
+      GptRow(Field{"attention_bias", &attention_bias,
+                   "biases of c_attn and its c_proj; null follows bias"})
           .As(kSwitch),
-      ChoiceField("block", &block,
-                  "attention before the feed-forward layer (serial), or both in parallel with two "
-                  "norms or one")
+      GptRow(Field{"qkv_bias", &qkv_bias, "biases of c_attn; null follows attention_bias"})
           .As(kSwitch),
-      Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6}.As(kSwitch),
-      Field{"embedding_norm", &embedding_norm, "apply RMSNorm without weights to the embeddings"}
-          .As(kSwitch | kNotSharded),
-      Field{"smear", &smear,
-            "add the embedding of the previous token to each, through a learned gate"}
-          .As(kSwitch | kNotSharded),
-      Field{"residual_lambdas", &residual_lambdas,
-            "each block reads the residual stream and the embeddings, each with a learned factor"}
-          .As(kSwitch | kNotSharded),
-      Field{"value_embeddings", &value_embeddings,
-            "every second layer up to the last has an embedding table that is added to the "
-            "values of attention through learned gates"}
-          .As(kSwitch | kNotSharded),
-      Field{"backout", &backout,
-            "subtract the residual stream after the middle block, with a learned factor, before "
-            "ln_f"}
-          .As(kSwitch | kNotSharded),
-      Field{"residual_scale", &residual_scale, "factor of the output of each sublayer", -1e6, 1e6}
+      GptRow(Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"})
           .As(kSwitch),
-      Field{"logit_scale", &logit_scale, "factor of the logits", -1e6, 1e6}.As(kSwitch),
-      Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0: no cap", 0, 1e6}.As(
-          kSwitch),
-      Field{"causal", &causal,
-            "tokens attend only to earlier tokens; false: to all (bidirectional), and the model "
-            "cannot generate text"}
+      GptRow(
+          Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"})
           .As(kSwitch),
-      Field{"bias", &bias, "biases in Linear and LayerNorm layers"}.As(kSwitch),
-      Field{"attention_bias", &attention_bias, "biases of c_attn and its c_proj; null follows bias"}
-          .As(kSwitch),
-      Field{"qkv_bias", &qkv_bias, "biases of c_attn; null follows attention_bias"}.As(kSwitch),
-      Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"}.As(kSwitch),
-      Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"}.As(
-          kSwitch),
-      Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"}.As(kSwitch),
-      Field{"tie_word_embeddings", &tie_word_embeddings, "use wte as the matrix of the head, too"},
-      Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded().As(
-          kOfTraining),
-      Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded().As(
-          kOfTraining),
-      Field{"resid_pdrop", &resid_pdrop,
-            "dropout of the output of each sublayer, before the residual sum", 0, 1}
-          .MaxExcluded()
+      GptRow(Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"}).As(kSwitch),
+      GptRow(Field{"tie_word_embeddings", &tie_word_embeddings,
+                   "use wte as the matrix of the head, too"})
+          .OnPage("tied"),
+      GptRow(Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded())
           .As(kOfTraining),
-      Field{"mlp_pdrop", &mlp_pdrop, "dropout inside the feed-forward layer, after the activation",
-            0, 1}
-          .MaxExcluded()
+      GptRow(Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded())
           .As(kOfTraining),
-      Field{"sublayer_pdrop", &sublayer_pdrop,
-            "dropout of the input of each sublayer, after the LayerNorm of a pre-norm block", 0, 1}
-          .MaxExcluded()
+      GptRow(Field{"resid_pdrop", &resid_pdrop,
+                   "dropout of the output of each sublayer, before the residual sum", 0, 1}
+                 .MaxExcluded())
           .As(kOfTraining),
-      ChoiceField(
-          "init", &init,
-          "initialisation of matrices; Xavier treats c_attn as one matrix, or split into q, k "
-          "and v; nanochat's uses one rule for each kind of matrix")
+      GptRow(Field{"mlp_pdrop", &mlp_pdrop,
+                   "dropout inside the feed-forward layer, after the activation", 0, 1}
+                 .MaxExcluded())
           .As(kOfTraining),
-      Field{"initializer_range", &initializer_range, "standard deviation for init = normal", 0, 100}
+      GptRow(Field{"sublayer_pdrop", &sublayer_pdrop,
+                   "dropout of the input of each sublayer, after the LayerNorm of a pre-norm block",
+                   0, 1}
+                 .MaxExcluded())
           .As(kOfTraining),
-      Field{"init_zero_positions", &init_zero_positions, "initialise learned positions with zeros"}
+      GptRow(
+          ChoiceField(
+              "init", &init,
+              "initialisation of matrices; Xavier treats c_attn as one matrix, or split into q, k "
+              "and v; nanochat's uses one rule for each kind of matrix"))
           .As(kOfTraining),
-      ChoiceField(
-          "init_scaled_residuals", &init_scaled_residuals,
-          "for init = normal: divide the deviation of residual projections by sqrt(2 n_layer): "
-          "of both, of neither, or only of mlp.c_proj")
+      GptRow(Field{"initializer_range", &initializer_range, "standard deviation for init = normal",
+                   0, 100})
+          .As(kOfTraining),
+      GptRow(Field{"init_zero_positions", &init_zero_positions,
+                   "initialise learned positions with zeros"})
+          .As(kOfTraining),
+      GptRow(
+          ChoiceField(
+              "init_scaled_residuals", &init_scaled_residuals,
+              "for init = normal: divide the deviation of residual projections by sqrt(2 n_layer): "
+              "of both, of neither, or only of mlp.c_proj"))
           .As(kOfTraining),
       Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
       Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},
   };
+}
+
+std::vector<Field> GptConfig::Fields() {
+  std::vector<Field> fields;
+  for (GptRow& row : Rows()) fields.push_back(std::move(row));
+  return fields;
 }
 
 std::string LayerKindsText(const LayerKinds& kinds) {

@@ -124,16 +124,40 @@ struct LayerLayout {
 // The channels that open the gates of `smear` and of `value_embeddings`, the first of a row.
 inline constexpr int64_t kSmearChannels = 24, kValueChannels = 12;
 
-// The roles of fields of GptConfig, beside being settings: bits of Field::roles.
-enum GptFieldRole : unsigned {
-  kSwitch = 1,      // a family's models have GptConfig's default, unless its table says otherwise
-  kDetail = 2,      // it is compared like a switch where a family's file has it
-  kOfTraining = 4,  // it may change where training resumes
-  kNotSharded = 8,  // ranks cannot share the layers of a model that differs from the default
+struct GptConfig;
+
+// A setting of a model, with all that families, ranks, commands and the page do with it.
+struct GptRow : Field {
+  enum Role : unsigned {
+    kSwitch = 1,      // a family's models have GptConfig's default, unless its table says otherwise
+    kDetail = 2,      // it is compared like a switch where a family's file has it
+    kOfTraining = 4,  // it may change where training resumes
+    kNotSharded = 8,  // ranks cannot share the layers of a model that differs from the default
+  };
+
+  unsigned roles = 0;
+  std::string_view page = "";   // its name in the page's description of a block; empty: not there
+  std::string_view title = "";  // the title of its line in `folio inspect model`
+  std::string (*fact)(const GptConfig& config) = nullptr;  // that line; empty: no line
+
+  GptRow(Field field) : Field(std::move(field)) {}
+  GptRow As(unsigned also) && {
+    roles |= also;
+    return std::move(*this);
+  }
+  GptRow OnPage(std::string_view name) && {
+    page = name;
+    return std::move(*this);
+  }
+  GptRow Says(std::string_view heading, std::string (*text)(const GptConfig&)) && {
+    title = heading;
+    fact = text;
+    return std::move(*this);
+  }
 };
 
 // The architecture of a decoder: GPT-2's by default. Names are those of Hugging Face's config.json
-// where it has one. Fields() (config.cc) says what each field means, and its range; the letters are
+// where it has one. Rows() (config.cc) says what each field means, and its range; the letters are
 // the sizes that shapes are written with.
 struct GptConfig {
   std::string model_type = "";            // empty: the first family that can express the model
@@ -241,7 +265,8 @@ struct GptConfig {
   bool norm_weight() const { return norm != NormKind::kRmsNoWeight; }
   double norm_offset() const { return norm == NormKind::kRmsOnePlus ? 1 : 0; }  // of its weights
 
-  std::vector<Field> Fields();
+  std::vector<GptRow> Rows();
+  std::vector<Field> Fields();  // the same, as settings
 
   // The rates of all places of dropout.
   static constexpr std::array<double GptConfig::*, 5> DropoutRates() {

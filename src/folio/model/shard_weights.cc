@@ -16,13 +16,13 @@ void RequireShards(const GptConfig& config, const LoraConfig& lora, int64_t coun
                      how);
   };
   GptConfig copy = config, plain;
-  const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
+  const std::vector<GptRow> rows = copy.Rows(), defaults = plain.Rows();
   std::vector<std::string> whole;
   bool differs = false;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if ((fields[i].roles & kNotSharded) == 0) continue;
-    whole.push_back(fields[i].key);
-    differs = differs || FieldText(fields[i]) != FieldText(defaults[i]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if ((rows[i].roles & GptRow::kNotSharded) == 0) continue;
+    whole.push_back(rows[i].key);
+    differs = differs || FieldText(rows[i]) != FieldText(defaults[i]);
   }
   if (differs) {
     const std::string last = std::move(whole.back());

@@ -34,10 +34,10 @@ GptConfig WithoutRedundantBiases(GptConfig config) {
 // Why a model is not of the family, whatever the format: switches that stand otherwise.
 void AddSwitches(const Family& family, const GptConfig& config, std::vector<std::string>& reasons) {
   GptConfig copy = WithoutRedundantBiases(config), plain;
-  const std::vector<Field> fields = copy.Fields(), defaults = plain.Fields();
-  for (const Field& field : fields) {
-    if ((field.roles & kSwitch) == 0) continue;
-    const std::string& key = field.key;
+  const std::vector<Field> defaults = plain.Fields();
+  for (const GptRow& row : copy.Rows()) {
+    if ((row.roles & GptRow::kSwitch) == 0) continue;
+    const std::string& key = row.key;
     const auto fixed = std::ranges::find(family.fixed, key, &FieldValue::field);
     const bool says = std::ranges::count(family.own, key) > 0 ||
                       std::ranges::count(family.keys, key, &ConfigKey::field) > 0 ||
@@ -45,7 +45,7 @@ void AddSwitches(const Family& family, const GptConfig& config, std::vector<std:
     if (fixed == family.fixed.end() && says) continue;
     const std::string expected =
         fixed == family.fixed.end() ? FieldText(FieldOf(defaults, key)) : std::string(fixed->value);
-    const std::string found = FieldText(field);
+    const std::string found = FieldText(row);
     if (found != expected) reasons.push_back(fmt::format("{} = {}", key, found));
   }
 }
@@ -120,13 +120,14 @@ void AddMisread(const GptConfig& model, const GptConfig& read, std::vector<std::
       std::to_array<std::string_view>({"sliding_window", "layer_kinds", "rope_window_theta"});
   const bool windows = HasWindow(WithoutRedundantSizes(model));
   GptConfig config = WithAllSaid(model), said = WithAllSaid(read);
-  const std::vector<Field> fields = config.Fields(), others = said.Fields();
-  for (const unsigned role : {kSwitch, kDetail}) {
-    for (const Field& field : fields) {
-      if ((field.roles & role) == 0) continue;
-      if (!windows && std::ranges::count(kOfWindows, field.key) > 0) continue;
-      if (SameValue(field, FieldOf(others, field.key))) continue;
-      reasons.push_back(fmt::format("{} = {}", field.key, FieldText(field)));
+  const std::vector<GptRow> rows = config.Rows();
+  const std::vector<Field> others = said.Fields();
+  for (const unsigned role : {GptRow::kSwitch, GptRow::kDetail}) {
+    for (const GptRow& row : rows) {
+      if ((row.roles & role) == 0) continue;
+      if (!windows && std::ranges::count(kOfWindows, row.key) > 0) continue;
+      if (SameValue(row, FieldOf(others, row.key))) continue;
+      reasons.push_back(fmt::format("{} = {}", row.key, FieldText(row)));
     }
   }
 }

@@ -27,8 +27,10 @@ std::string SettingLines(std::span<const Field> fields, std::span<const std::str
 void RequireSameModel(const GptConfig& saved, const GptConfig& wanted, const std::string& where) {
   const auto lines_of = [&](const GptConfig& config) {
     GptConfig copy = WithoutRedundantSizes(config);
-    std::vector<Field> fields = copy.Fields();
-    std::erase_if(fields, [](const Field& field) { return (field.roles & kOfTraining) != 0; });
+    std::vector<Field> fields;
+    for (GptRow& row : copy.Rows()) {
+      if ((row.roles & GptRow::kOfTraining) == 0) fields.push_back(std::move(row));
+    }
     return Split(SettingLines(fields, {}), '\n');
   };
   const std::vector<std::string> had = lines_of(saved), has = lines_of(wanted);

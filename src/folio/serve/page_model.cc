@@ -55,27 +55,20 @@ Json MergedPieces(const Tokenizer& tokenizer, std::string_view text) {
 }
 
 // Returns the parts of a block, which the page describes in its own words.
-Json BlockJson(const GptConfig& config) {
-  const int64_t width = config.rotary() ? config.rotary_width() : config.n_embd;
-  return {{"positions", NameOf(config.position_embedding)},
-          {"position_channels", config.position_embedding == PositionKind::kNone ? 0 : width},
-          {"norm", NameOf(config.norm)},
-          {"norm_position", NameOf(config.norm_position)},
-          {"qk_norm", config.has_qk_norm()},
-          {"block", NameOf(config.block)},
-          {"gated", config.gated()},
-          {"activation", NameOf(config.activation_function)},
-          {"qkv_bias", config.has_qkv_bias()},
-          {"attention_bias", config.has_attention_bias()},
-          {"mlp_bias", config.has_mlp_bias()},
-          {"embedding_scale", config.embedding_scale},
-          {"embedding_norm", config.embedding_norm},
-          {"smear", config.smear},
-          {"residual_lambdas", config.residual_lambdas},
-          {"value_embeddings", config.value_embeddings},
-          {"backout", config.backout},
-          {"residual_scale", config.residual_scale},
-          {"tied", config.tie_word_embeddings}};
+Json BlockJson(GptConfig config) {
+  const bool none = config.position_embedding == PositionKind::kNone;
+  Json block = {{"position_channels", none              ? 0
+                                      : config.rotary() ? config.rotary_width()
+                                                        : config.n_embd},
+                {"qk_norm", config.has_qk_norm()},
+                {"gated", config.gated()},
+                {"qkv_bias", config.has_qkv_bias()},
+                {"attention_bias", config.has_attention_bias()},
+                {"mlp_bias", config.has_mlp_bias()}};
+  for (const GptRow& row : config.Rows()) {
+    if (!row.page.empty()) block.Add(std::string(row.page), FieldJson(row));
+  }
+  return block;
 }
 
 // Returns the memory that inspection takes beside the served weights; null for none.

@@ -18,6 +18,7 @@
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
+#include "folio/text/char_tokenizer.h"
 #include "folio/text/special_tokens.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"

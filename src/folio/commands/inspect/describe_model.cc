@@ -158,35 +158,6 @@ std::string NormText(const GptConfig& config) {
   return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
 }
 
-// A line for each difference from GPT-2.
-std::vector<Cell> SwitchFacts(const GptConfig& config) {
-  std::vector<Cell> facts;
-  const auto add = [&](bool is, const char* title, std::string text) {
-    if (is) facts.push_back({"", title, std::move(text)});
-  };
-  const bool windows = config.has_window();
-  add(windows, "windows",
-      fmt::format("{} tokens in layers w of {}", WithCommas(config.sliding_window.value_or(0)),
-                  LayerKindsText(config.layer_kinds)));
-  add(config.has_qk_norm(), "qk norm", std::string(NameOf(config.qk_norm)));
-  add(config.parallel(), "block", "parallel: attention and feed-forward read the same input");
-  add(config.attention_cap > 0, "score cap", fmt::format("{}", config.attention_cap));
-  add(config.logit_cap > 0, "logit cap", fmt::format("{}", config.logit_cap));
-  add(config.embedding_scale != 1, "embeddings",
-      fmt::format("times {:.6g}", config.embedding_scale));
-  add(config.embedding_norm, "embedding norm", "RMSNorm without weights");
-  add(config.smear, "smear", "the embedding of the previous token, through a gate");
-  add(config.residual_lambdas, "lambdas",
-      "factors of the residual stream and of the embeddings, before each block");
-  add(config.value_embeddings, "value embeddings", "in every second layer, through gates");
-  add(config.backout, "backout",
-      fmt::format("of the residual stream after block {}", config.middle_layer()));
-  add(config.residual_scale != 1, "residuals", fmt::format("times {:.6g}", config.residual_scale));
-  add(config.logit_scale != 1, "logits", fmt::format("times {:.6g}", config.logit_scale));
-  add(config.attention_scale > 0, "scores", fmt::format("times {:.6g}", config.attention_scale));
-  return facts;
-}
-
 // The whole model. JSON has it as one object, `summary`, with the complete configuration.
 std::vector<Cell> SummaryFacts(const ParamTable& table) {
   const ModelSummary summary(table);
@@ -214,7 +185,11 @@ std::vector<Cell> SummaryFacts(const ParamTable& table) {
       {"", "head", summary.tied ? "tied to wte" : "not tied: a separate matrix"},
       {"", "norm", NormText(config)},
       {"", "activation", fmt::format("{}{}", summary.activation, config.gated() ? ", gated" : "")}};
-  std::ranges::move(SwitchFacts(config), std::back_inserter(facts));
+  GptConfig copy = config;
+  for (const GptRow& row : copy.Rows()) {
+    std::string text = row.fact == nullptr ? "" : row.fact(config);
+    if (!text.empty()) facts.push_back({"", std::string(row.title), std::move(text)});
+  }
   return facts;
 }
 
