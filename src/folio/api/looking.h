@@ -9,9 +9,8 @@
 #include "folio/inspect/lens.h"
 #include "folio/inspect/probabilities.h"
 
-// What a Model shows as `folio inspect` and `folio eval` do: results from which reports and figures
-// are made (LensReport, TokenScoresReport, PerplexityReport). They wait for other calls of the
-// model, and throw what it throws, CallStopped where `stop` wants no more.
+// The numbers of a Model that `folio inspect` and `folio eval` show. These functions wait for other
+// calls of the model, and throw what it throws, CallStopped where `stop` wants no more.
 namespace folio {
 
 // The logit lens at `positions` of the text, each once and in [0, count), in the order in which
