@@ -4,7 +4,7 @@
     scripts/finetune_defaults.py --work DIR [--folio PROGRAM] [--smollm2 FILE] [--shakespeare FILE] [--only WORDS]
                                  [--list] [--json]
 
-The defaults of `folio train --init` (src/folio/run/plan.cc) are chosen by the table that this prints. Data sets, the tour's model
+The defaults of `folio train --init` (src/folio/run/automatic_settings.cc) are chosen by the table that this prints. Data sets, the tour's model
 and results (results.jsonl) are kept in DIR: what is measured already is not measured again. --only regular,lora takes the points
 whose names have all of these words. Standard library only.
 """

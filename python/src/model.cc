@@ -62,9 +62,9 @@ std::shared_ptr<PyModel> OpenFiles(const nb::dict& contents, const std::string& 
   if (files == nullptr) throw std::bad_alloc();
   for (const auto [file, bytes] : contents) {
     const std::string as(Utf8(file));
-    const auto contents = nb::cast<nb::bytes>(bytes);
+    const auto content = nb::cast<nb::bytes>(bytes);
     Compute([&](folio_error** error) {
-      return folio_files_add(files.get(), as.c_str(), contents.data(), contents.size(), error);
+      return folio_files_add(files.get(), as.c_str(), content.data(), content.size(), error);
     });
   }
   const std::string path = folio_files_path(files.get());

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "folio/base/rng.h"
+#include "folio/base/visible_text.h"
 #include "folio/plot/curves.h"
 #include "folio/plot/heatmap.h"
 #include "folio/plot/token_strip.h"

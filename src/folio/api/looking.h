@@ -9,9 +9,8 @@
 #include "folio/inspect/lens.h"
 #include "folio/inspect/probabilities.h"
 
-// The results that `folio inspect` and `folio eval` show, for a Model: reports and figures are made
-// of them (LensReport, TokenScoresReport, PerplexityReport). The functions wait for other calls of
-// the model, and throw what it throws, CallStopped where `stop` returns true.
+// The numbers of a Model that `folio inspect` and `folio eval` show. The functions wait for other
+// calls of the model, and throw what it throws, CallStopped where `stop` returns true.
 namespace folio {
 
 // The logit lens at `positions` of the text, each once and in [0, count), in the order in which

@@ -30,9 +30,10 @@ TEST_F(CApi, WrongArgumentsAreErrorsAndTheModelGoesOn) {
   const auto greedy = Options("generate", {{"temperature", "0"}, {"max_tokens", "5"}});
   const auto train = Options("train", {});
   const std::string before = Write(ids, greedy.get());
-  const auto logits = [&](const Ids& ids, size_t first) {
+  const auto logits = [&](const Ids& tokens, size_t first) {
     return Fails(FOLIO_USAGE, [&](folio_error** e) {
-      return folio_logits(model_.get(), ids.data(), ids.size(), first, nullptr, buffer.get(), e);
+      return folio_logits(model_.get(), tokens.data(), tokens.size(), first, nullptr, buffer.get(),
+                          e);
     });
   };
   EXPECT_TRUE(Contains(logits(wrong, 0), "12345"));

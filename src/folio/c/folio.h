@@ -100,8 +100,8 @@ FOLIO_API folio_status folio_set_threads(int32_t threads, folio_error** error);
 /* A result whose size only folio knows. Each call that fills it replaces its contents; reusing one
  * avoids allocations. */
 typedef struct folio_buffer folio_buffer;
-FOLIO_API folio_buffer* folio_buffer_new(
-    void); /* NULL if memory runs out, like all functions that end in _new */
+/* NULL if memory runs out, like all functions that end in _new. */
+FOLIO_API folio_buffer* folio_buffer_new(void);
 /* Aligned for every type of number; followed by a zero byte that does not count. Valid until the
  * buffer is filled again or freed. */
 FOLIO_API const void* folio_buffer_data(const folio_buffer* buffer);

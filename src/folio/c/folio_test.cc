@@ -335,9 +335,9 @@ TEST_F(CApi, ReadingATextTellsHowFarItIs) {
   folio_watch watch = Watching(nullptr);
   watch.user = &heard;
   watch.progress = [](void* user, int64_t done, int64_t total) {
-    auto& heard = *static_cast<Heard*>(user);
-    heard.all.emplace_back(done, total);
-    return heard.all.size() == heard.stop_at ? 1 : 0;
+    auto& found = *static_cast<Heard*>(user);
+    found.all.emplace_back(done, total);
+    return found.all.size() == found.stop_at ? 1 : 0;
   };
   const auto buffer = NewBuffer();
   const Ids ids(static_cast<size_t>(folio_model_context(model_.get())), Prompt("l")[0]);
@@ -391,12 +391,12 @@ TEST_F(CApi, ACallbackDoesNotComputeWithItsModel) {
     return folio_generate(
         model_.get(), seen.ids.data(), seen.ids.size(), greedy.get(),
         [](void* user, const char* text, size_t length) {
-          auto& seen = *static_cast<Seen*>(user);
+          auto& found = *static_cast<Seen*>(user);
           const auto buffer = NewBuffer();
-          seen.logits = folio_logits(seen.model, seen.ids.data(), seen.ids.size(), 0, nullptr,
-                                     buffer.get(), nullptr);
-          seen.encode =
-              folio_tokenizer_encode(folio_model_tokenizer(seen.model), text, length,
+          found.logits = folio_logits(found.model, found.ids.data(), found.ids.size(), 0, nullptr,
+                                      buffer.get(), nullptr);
+          found.encode =
+              folio_tokenizer_encode(folio_model_tokenizer(found.model), text, length,
                                      FOLIO_SPECIAL_ORDINARY, nullptr, buffer.get(), nullptr);
           return 0;
         },

@@ -376,8 +376,8 @@ void folio_set_log(int32_t level,
     folio::SetLogSink(LogNowhere);
     return;
   }
-  folio::SetLogSink([log, user](folio::LogLevel level, std::string_view text) {
-    log(user, static_cast<int32_t>(level), text.data(), text.size());
+  folio::SetLogSink([log, user](folio::LogLevel severity, std::string_view text) {
+    log(user, static_cast<int32_t>(severity), text.data(), text.size());
   });
 }
 

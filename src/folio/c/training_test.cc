@@ -85,9 +85,9 @@ TEST_F(CApi, TrainingThatIsPolledDropsItsStep) {
   folio_watch watch = told.Watch();
   // Called several times within a step; it stops within the fifth.
   watch.poll = [](void* user) {
-    auto& told = *static_cast<Told*>(user);
-    if (told.steps == 4) ++told.progress;
-    return told.progress > 3 ? 1 : 0;
+    auto& found = *static_cast<Told*>(user);
+    if (found.steps == 4) ++found.progress;
+    return found.progress > 3 ? 1 : 0;
   };
   watch.progress = nullptr;
   const auto json = NewBuffer();

@@ -560,10 +560,11 @@ std::string PieceRanks::OpenTokenizer(const fs::path& dir, const std::string& ha
   return Tell(message);
 }
 
-void PieceRanks::Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& shares) {
+void PieceRanks::Scatter(PieceWork work,
+                         const std::vector<std::span<const PreparePiece>>& by_rank) {
   if (size() == 1) return;
   std::vector<std::string> shares;
-  for (const std::span<const PreparePiece> pieces : shares) {
+  for (const std::span<const PreparePiece> pieces : by_rank) {
     shares.emplace_back(1, static_cast<char>(work));
     shares.back().append(reinterpret_cast<const char*>(pieces.data()), pieces.size_bytes());
   }

@@ -239,8 +239,8 @@ class PieceRanks {
 
   // The number of ranks that share the pieces.
   int size() const { return workers_ == nullptr ? 1 : workers_->ranks(); }
-  // Hands the pieces of others out: of[r] are rank r's, and of[0] is not looked at.
-  void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& shares);
+  // Hands out the pieces of the other ranks: by_rank[r] are rank r's, and by_rank[0] is ignored.
+  void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& by_rank);
   // Calls each(answer) with what became of all of them, in order. Throws what the first failed
   // with.
   void Gather(const std::function<void(std::string_view answer)>& each);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "folio/base/check.h"
+#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"

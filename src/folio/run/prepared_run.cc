@@ -9,6 +9,7 @@
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
+#include "folio/model_files/same_model.h"
 #include "folio/run/automatic_settings.h"
 #include "folio/train/ranks.h"
 #include "folio/train/train_state.h"

@@ -77,12 +77,12 @@ struct AccessRules {
 std::string CheckAccess(const AccessRules& rules, const AccessKeys& keys,
                         const HttpRequest& request, bool open);
 
-// The X-Request-Id that the request came with, where it is one: up to 128 letters, digits and
-// "-_.:/+=~@". Else a new one.
+// Returns the request's own X-Request-Id if it is valid: up to 128 letters, digits and "-_.:/+=~@".
+// Else a new one.
 std::string RequestIdOf(const HttpRequest& request);
 std::string NewRequestId();
 
-// Returns the name as which a request takes its turns. REQUIRES: the service has filled in client
+// Returns the client as which a request takes its turns. REQUIRES: the service has filled in client
 // and key.
 ClientName NameOfClient(const HttpRequest& request);
 

@@ -28,7 +28,7 @@ struct AccessLogEntry {
 // Returns the text as a URL has it: other bytes than printable ASCII, spaces, quotes, '\' and '%'
 // are as "%0A". Cut to about a thousand.
 std::string UrlText(std::string_view text);
-// Now, as AccessLogEntry has it.
+// Returns the time now, as in AccessLogEntry.
 std::string LogTime();
 
 // Returns a line for people: "TIME CLIENT KEY METHOD PATH STATUS 0.123 s ID", "-" for what is

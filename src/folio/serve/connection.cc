@@ -47,8 +47,8 @@ void ServerContext::Handled(const std::string& client) {
   calls.waiting.pop_front();
 }
 
-// Between a stream's threads and its connection's: asks the stream on one of the server's, while it
-// has news and the client takes what it said, and hands on what it says.
+// Connects a stream with its connection: asks the stream for parts on a thread of the server, while
+// it has news and the client takes the parts before, and hands them to the connection's thread.
 class StreamPump : public std::enable_shared_from_this<StreamPump> {
  public:
   // Called by the connections' thread with each part, in their order. `last`: the stream is
@@ -61,9 +61,9 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
   void Begin();
   // Tells, from any thread, that the stream has news.
   void News();
-  // So many bytes that were taken are not sent yet.
+  // Sets how many bytes of the parts that were taken are not sent yet.
   void Unsent(size_t bytes);
-  // Nobody wants any more.
+  // Ends the stream.
   void Stop();
 
  private:
@@ -141,7 +141,7 @@ void StreamPump::Post(const Call& call) {
 
 void StreamPump::Begin() {
   Post([self = shared_from_this()] {
-    // Whoever has news may live longer than the answer.
+    // The caller of this may live longer than the answer.
     self->Guarded([&] {
       self->stream_->Begin([weak = std::weak_ptr(self)] {
         if (const auto pump = weak.lock()) pump->News();
@@ -390,8 +390,8 @@ void Connection::Step() {
   Read();
 }
 
-// Has a share of the memory of all requests for what has come of a body; where there is none left
-// the request is refused, and that is false.
+// Reserves memory for the part of a body that has come. Refuses the request and returns false where
+// none is left.
 bool Connection::ReserveBody() {
   constexpr size_t kStep = 64 << 10;  // so that it is asked for seldom; less than that is free
   const auto wanted = static_cast<int64_t>(reader_->body_bytes() / kStep * kStep);
@@ -595,7 +595,7 @@ void Connection::Drain() {
   Read();
 }
 
-// The time of what the connection waits for is over.
+// The deadline has passed.
 void Connection::Late() {
   if (state_ == State::kReceiving && reader_->begun()) {
     return Refuse(408, "timeout while waiting for the request");
@@ -628,7 +628,7 @@ void Connection::Close() {
   EndIfOver();
 }
 
-// Calls `ended` once nothing of another thread is left of it.
+// Calls `ended` once no other thread uses the connection.
 void Connection::EndIfOver() {
   if (state_ != State::kClosed || handling_ || pump_ != nullptr || std::exchange(over_, true)) {
     return;
@@ -674,7 +674,7 @@ void Connection::PushPart(HttpStream::Part part) {
   Push(std::move(part.bytes));
 }
 
-// The stream is destroyed.
+// Handles the end of the stream, which is destroyed.
 void Connection::StreamOver() {
   pump_.reset();
   wake_.Off();

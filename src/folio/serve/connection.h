@@ -27,14 +27,14 @@ namespace folio {
 
 class Connection;
 
-// ServerContext holds what the connections of a server share. All of it is of the thread that runs
-// `io`, but for what says otherwise.
+// ServerContext holds the state that the connections of a server share. It belongs to the thread
+// that runs `io`, unless a member says otherwise.
 struct ServerContext {
   ServerContext(HttpServer::Handler asked, const HttpLimits& given, HttpServer::Refused heard)
       : handler(std::move(asked)), refused(std::move(heard)), limits(given) {}
 
-  // Begins the threads, unless they are there. Not before the service answers: until then the
-  // process may give up what they need not have, each thread for itself.
+  // Starts the threads, unless they run. Not to be called before the service answers: until then
+  // the process may give up privileges, which each thread would have to do for itself.
   void Begin() {
     constexpr size_t kWriters = 2;
     if (handlers) return;
@@ -42,8 +42,8 @@ struct ServerContext {
     writers.emplace(kWriters);
   }
 
-  // Has a thread of the handler's make a call for a client, which has half of them at most: what it
-  // asks beyond that waits. The call is over with Handled.
+  // Runs a call for a client on one of `handlers`. A client has at most half of these threads; its
+  // other calls wait. Handled ends the call.
   void Handle(const std::string& client, std::function<void()> call);
   void Handled(const std::string& client);
 
@@ -65,8 +65,8 @@ struct ServerContext {
   std::map<std::string, Calls> calls_;  // by client
 };
 
-// Has a thread of a context make a call. Where memory has ended it is tried again: a thread of a
-// pool has nobody to tell.
+// Posts a call to a thread of a context. Tries again while memory is short, since a thread of a
+// pool cannot report that.
 template <class Context, class Call>
 void PostTo(Context& context, const Call& call) {
   for (;;) {
@@ -83,15 +83,15 @@ class StreamPump;
 // The client of one socket: its requests, one after the other, and their answers.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // Owns the socket. `turned_away`: 0, or with which status all requests are that are not to be
-  // answered at once.
+  // Owns the socket. `turned_away`: the status of all answers but those that are made at once; 0
+  // for a connection that is served.
   Connection(ServerContext& context, int socket, std::string address, int turned_away);
   ~Connection();
 
   void Begin();
-  // Says, unless an answer is on its way, that there is no room.
+  // Answers that there is no room, unless an answer is on its way.
   void TurnAway();
-  // The server is about to end.
+  // Ends the connection or its stream, since the server is about to end.
   void Stop();
 
   int turned_away() const { return turned_away_; }
@@ -110,8 +110,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
-  // A time after which something is called. It is seldom set anew in the timer itself: that looks,
-  // when it goes off, whether it was put off.
+  // Calls a member function after a time. The timer itself is seldom set again: when it goes off it
+  // checks whether the time was moved.
   struct Alarm {
     Alarm(Connection& owner, void (Connection::*what)());
     void Set(double seconds);
@@ -124,8 +124,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Clock::time_point at = Clock::time_point::max(), waits = at;
   };
 
-  // Calls what a callback is for. Whatever that throws, as where memory has ended, ends the
-  // connection alone.
+  // Runs the body of a callback. An exception of it, as for want of memory, ends this connection
+  // alone.
   template <class Call>
   void Safely(const Call& call);
 
@@ -147,7 +147,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Close();
   void EndIfOver();
 
-  // These take what the stream of an answer hands on.
+  // These take the parts of an answer's stream.
   void TakePart(HttpStream::Part* part, bool last);
   void PushPart(HttpStream::Part part);
   void StreamOver();

@@ -34,7 +34,7 @@ class FloatCopy {
   // that. They stay as long as the caller keeps them. Throws an ApiError (503, "needs_memory")
   // where there are not so many bytes free.
   Weights Get();
-  // Somebody uses the copy: it stays for another while.
+  // Keeps the copy for another while, since it is in use.
   void Touch();
 
  private:

@@ -39,7 +39,7 @@ class GeneratedTexts {
     bool ended = false;
     bool end_token = false;  // it ended by such a one
   };
-  // Something of one text.
+  // A new piece of one text.
   struct Delta {
     size_t text = 0;         // prompt * each + place among its texts
     std::string shown = {};  // of the text; may be empty

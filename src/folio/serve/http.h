@@ -98,7 +98,7 @@ inline constexpr char kHeartbeat[] = ": still writing\n\n";
 // A heartbeat comes after so many seconds of silence.
 inline constexpr double kHeartbeatSeconds = 15;
 
-// Why a request is not answered, as OpenAI's clients read it:
+// The reason why a request fails, as OpenAI's clients read it:
 //   {"error": {"message", "type", "param", "code"}}
 class ApiError : public std::runtime_error {
  public:
@@ -168,8 +168,8 @@ class MemoryBudget {
   std::atomic<int64_t> used_ = 0;
 };
 
-// Answering takes so much for each byte of a text, at the most: of one whose every byte is a token,
-// 4 bytes of an id, twice while they become more, and the answer that says id, place and piece.
+// The most memory that an answer takes for each byte of a text: if every byte is a token, 4 bytes
+// of an id, twice while the vector grows, and the answer with id, place and piece.
 inline constexpr int64_t kMemoryOfText = 64;
 
 }  // namespace folio

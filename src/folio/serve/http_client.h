@@ -23,7 +23,7 @@ struct HttpAnswer {
   std::string header(std::string_view name) const;
 };
 
-// Asks a service for one thing after the other, over one connection while that lives.
+// Sends requests to a service, one after the other, over one connection while that lives.
 class HttpClient {
  public:
   using Headers = std::vector<std::pair<std::string, std::string>>;

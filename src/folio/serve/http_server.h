@@ -31,13 +31,14 @@ struct HttpLimits {
   std::vector<std::string> at_once = {"/health"};
 };
 
-// HTTP/1.1 on a socket, read strictly (docs/serve.md): one thread has all connections, a few run
-// the handler, others make what answers send as it comes. Each connection is within limits, so that
+// A server of HTTP/1.1 that reads strictly (docs/serve.md). One thread has all connections, a few
+// run the handler, and others make the parts of streams. Each connection is within limits, so that
 // no client can take more than its share from the others.
 class HttpServer {
  public:
   using Handler = std::function<HttpReply(HttpRequest)>;
-  // Hears of what never reached the handler, and returns the X-Request-Id of its answer or "".
+  // Called for a request that never reached the handler. Returns the X-Request-Id of its answer or
+  // "".
   using Refused =
       std::function<std::string(const std::string& client, int status, const std::string& reason)>;
 

@@ -24,10 +24,10 @@ inline constexpr int64_t kMostScoredTokens = 4096;  // of a text
 std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedModel& model,
                                     int64_t most);
 
-// Its member of GET /api/info.
+// Returns the model's member of GET /api/info.
 Json PageModelJson(const ServedModel& model);
 
-// The answers of one address each.
+// Each of these answers one address.
 HttpReply AnswerVocabulary(const Call& call);
 HttpReply AnswerPageTokens(const Call& call);
 HttpReply AnswerPageText(const Call& call);  // events, as they come

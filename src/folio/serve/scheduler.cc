@@ -388,13 +388,13 @@ void Scheduler::DropCancelled() noexcept {
   for (Text& text : ended) text.request.on_end(FinishReason::kCancelled, {});
 }
 
-// Forgets texts that have ended, and requests all of whose have. The lock is held.
+// Forgets texts that have ended, and requests whose texts have all ended. The lock is held.
 void Scheduler::RemoveEnded() {
   for (const Texts& texts : open_) std::erase_if(texts->begun_, std::mem_fn(&Text::ended));
   std::erase_if(open_, [](const Texts& texts) { return texts->left_ == 0; });
 }
 
-// The model failed, or memory did: nobody's text can go on.
+// Ends all texts, after a failure of the model or for want of memory.
 void Scheduler::FailAll(int status, const char* why) noexcept {
   try {
     LogWarning(fmt::format("the model failed: {}", why));

@@ -329,7 +329,7 @@ HttpReply Service::Dispatch(HttpRequest& request, const Route& route,
   return reply;
 }
 
-// The one that a client of OpenAI's interface asks. Clients name models of their own, "gpt-4",
+// Returns the model for a request of OpenAI's interface. Clients name models of their own, "gpt-4",
 // where the service was given one alone; that it answers in its place is said by kModelHeader.
 std::shared_ptr<ServedModel> Service::ModelAsked(const std::string& name) const {
   const Models models = AllModels();
@@ -347,7 +347,8 @@ std::shared_ptr<ServedModel> Service::ModelAsked(const std::string& name) const 
   return ModelNamed(name, /*or_first=*/false);
 }
 
-// The one of that name or id. Where there is one alone it need not be named, with `or_first` never.
+// Returns the model of that name or id. The name may be missing where there is one model alone, and
+// with `or_first` always.
 std::shared_ptr<ServedModel> Service::ModelNamed(const std::string& name, bool or_first) const {
   const Models models = AllModels();
   if (name.empty() && (models.size() == 1 || (or_first && !models.empty()))) {
@@ -514,9 +515,9 @@ HttpLimits WithMemory(HttpLimits limits, const std::shared_ptr<MemoryBudget>& me
 
 }  // namespace
 
-// Has memory that was freed go back to the system: large pieces at once, and of the others, which
-// the allocator keeps for each group of threads, a few. Else what requests had stays in each group
-// that one of their threads is in.
+// Returns freed memory to the system: large pieces at once, and of the others, which the allocator
+// keeps for each group of threads, a few. Else what requests had stays in each group that one of
+// their threads is in.
 void ReturnFreedMemory() {
 #if defined(__GLIBC__)
   constexpr int kLarge = 128 << 10, kKept = 1 << 20, kGroups = 2;

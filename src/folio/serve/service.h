@@ -34,7 +34,7 @@ struct ServiceOptions {
   AnswerLimits limits = {};
   AccessRules access = {};
   PageOptions page = {};
-  // A request of a model that there is not is refused also where there is one alone.
+  // Requests for an unknown model are refused also where the service has one model alone.
   bool strict_model_names = false;
 };
 
@@ -111,14 +111,14 @@ class Service {
   PageRuns runs_;
 };
 
-// Has this process give freed memory back to the system, for programs that serve: before there are
-// other threads.
+// Makes this process return freed memory to the system, for programs that serve. To be called
+// before there are other threads.
 void ReturnFreedMemory();
 
 // A service that answers at an address, on threads of its own, until it is stopped.
 class BackgroundServer {
  public:
-  // Takes the address; who connects waits until Begin. `service` must outlive it. Throws as
+  // Binds the address; clients that connect wait until Begin. `service` must outlive it. Throws as
   // HttpServer::Bind.
   BackgroundServer(Service& service, const std::string& host, int port,
                    const HttpLimits& limits = {});
@@ -129,7 +129,7 @@ class BackgroundServer {
   const std::string& url() const { return url_; }  // "http://127.0.0.1:8080"
   int connections() const { return server_.connections(); }
 
-  // Answers from here on.
+  // Starts to answer.
   void Begin();
   // Takes no more requests, and returns when those that run have ended.
   void Stop();

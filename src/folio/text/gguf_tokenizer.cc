@@ -573,7 +573,7 @@ void AddCharacters(const CharTokenizer& tokenizer, const GgufTokens& to, GgufHea
   Written written;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string_view character = tokenizer.TokenBytes(id);
-    // llama.cpp fails on an unknown character whose first byte is known.
+    // llama.cpp never finishes on an unknown character whose first byte is known.
     if (character.size() > 1 || character == std::string_view("\0", 1)) {
       RefuseToWrite("this character tokenizer",
                     fmt::format("{} is not ASCII: programs that read GGUF fail on other characters "

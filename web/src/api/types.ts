@@ -1,5 +1,7 @@
 // Answers of the service, as API.md describes them; keys that the page does not look at are not named.
 
+import type { Sampling } from "../playground/sampling";
+
 // What a block is made of.
 export interface BlockInfo {
   positions: string; // learned, sinusoidal, rotary, none
@@ -37,16 +39,6 @@ export interface ModelInfo {
   device?: string;
   block: BlockInfo;
   begin: number[]; // what an empty prompt stands for
-}
-
-// How tokens are chosen, by the names of generate's fields.
-export interface Sampling {
-  temperature: number;
-  top_k: number; // 0 for all
-  top_p: number;
-  min_p: number;
-  repetition_penalty: number;
-  max_tokens: number;
 }
 
 export interface Info {

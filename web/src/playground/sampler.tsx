@@ -1,10 +1,9 @@
 import { computed, effect, signal } from "@preact/signals";
-import type { Sampling } from "../api/types";
 import { Whole } from "../format";
 import { Segments, Slider } from "../parts/controls";
 import { route } from "../state/route";
 import { info } from "../state/server";
-import { kPresets, PresetOf, type Settings } from "./sampling";
+import { type Dial, kDials, kPresets, PresetOf, type Sampling, type Settings } from "./sampling";
 
 const kStored = "folio.sampler";
 
@@ -45,49 +44,6 @@ function ChooseDefaults(): void {
   chosen.value = Object.fromEntries(kept);
 }
 
-const kMostTokens = 1024; // of the slider, where the context is smaller
-
-// What a slider sets: its name, what it does, its range, and where it does nothing.
-type Dial = readonly [
-  label: string,
-  title: string,
-  range: { low: number; high: number; step: number },
-  rest?: readonly [value: number, said: string],
-];
-
-const kDials: Record<keyof Sampling, Dial> = {
-  temperature: [
-    "Temperature",
-    "Below 1 likely tokens become likelier; 0 always takes the likeliest.",
-    { low: 0, high: 2, step: 0.05 },
-  ],
-  top_k: [
-    "Top-k",
-    "Only the k likeliest tokens are candidates.",
-    { low: 0, high: 200, step: 1 },
-    [0, "all"],
-  ],
-  top_p: [
-    "Top-p",
-    "Of these, the likeliest whose probabilities together reach p.",
-    { low: 0.01, high: 1, step: 0.01 },
-    [1, "all"],
-  ],
-  min_p: [
-    "Min-p",
-    "Of these, those at least min-p times as likely as the likeliest.",
-    { low: 0, high: 0.5, step: 0.01 },
-    [0, "off"],
-  ],
-  repetition_penalty: [
-    "Repetition",
-    "Above 1, tokens that are in the text already become less likely.",
-    { low: 1, high: 2, step: 0.05 },
-    [1, "off"],
-  ],
-  max_tokens: ["Tokens", "How many tokens to write.", { low: 1, high: kMostTokens, step: 1 }],
-};
-
 export function SamplerPanel() {
   const now = settings.value;
   const model = info.value?.model;
@@ -102,7 +58,7 @@ export function SamplerPanel() {
         onPick={(name) => (name === "default" ? ChooseDefaults() : Choose(presets[name] ?? {}))}
       />
       {(Object.keys(kDials) as (keyof Sampling)[]).map((of) => {
-        const [label, title, range, rest] = kDials[of];
+        const [label, title, range, rest]: Dial = kDials[of];
         const value = now[of];
         const high = of === "max_tokens" ? Math.max(model?.n_ctx ?? 0, range.high) : range.high;
         const said = range.step < 1 ? value.toFixed(2) : Whole(value);

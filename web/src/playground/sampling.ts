@@ -1,7 +1,51 @@
 // The sampler again, as the service has it, so that its sliders can be tried on a token that is
 // already written: repetition, temperature, top-k, top-p, min-p, in this order.
 
-import type { Sampling } from "../api/types";
+const kMostTokens = 1024; // of the slider, where the context is smaller
+
+// A slider: its name, its effect, its range, and the value without an effect.
+export type Dial = readonly [
+  label: string,
+  title: string,
+  range: { low: number; high: number; step: number },
+  rest?: readonly [value: number, said: string],
+];
+
+export const kDials = {
+  temperature: [
+    "Temperature",
+    "Below 1 likely tokens become likelier; 0 always takes the likeliest.",
+    { low: 0, high: 2, step: 0.05 },
+  ],
+  top_k: [
+    "Top-k",
+    "Only the k likeliest tokens are candidates.",
+    { low: 0, high: 200, step: 1 },
+    [0, "all"],
+  ],
+  top_p: [
+    "Top-p",
+    "Of these, the likeliest whose probabilities together reach p.",
+    { low: 0.01, high: 1, step: 0.01 },
+    [1, "all"],
+  ],
+  min_p: [
+    "Min-p",
+    "Of these, those at least min-p times as likely as the likeliest.",
+    { low: 0, high: 0.5, step: 0.01 },
+    [0, "off"],
+  ],
+  repetition_penalty: [
+    "Repetition",
+    "Above 1, tokens that are in the text already become less likely.",
+    { low: 1, high: 2, step: 0.05 },
+    [1, "off"],
+  ],
+  max_tokens: ["Tokens", "How many tokens to write.", { low: 1, high: kMostTokens, step: 1 }],
+} satisfies Record<string, Dial>;
+
+// How tokens are chosen, by the names of generate's fields.
+export type Sampling = Record<keyof typeof kDials, number>;
 
 export interface Settings extends Sampling {
   seed: string; // "" for a new one each time
