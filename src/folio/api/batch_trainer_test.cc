@@ -213,10 +213,10 @@ TEST_F(BatchTraining, WhatDoesNotFitIsRefused) {
   RunSettings torch;
   torch.UsePreset("debug");
   torch.Set("train.rng", "torch");
-  refused([&] { BatchTrainer trainer(torch); }, "train.rng torch");
+  refused([&] { BatchTrainer refused_one(torch); }, "train.rng torch");
   const Model blocks(At("run"), {.matrices = MatrixDtypeNamed("bf16")});
   RunSettings more;
-  refused([&] { BatchTrainer trainer(more, &blocks); }, "bf16");
+  refused([&] { BatchTrainer refused_one(more, &blocks); }, "bf16");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
+#include "folio/text/tokenizer_file.h"
 
 namespace folio {
 namespace {

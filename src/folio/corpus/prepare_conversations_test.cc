@@ -96,8 +96,8 @@ TEST_F(PrepareConversations, ATemplateWritesThemWhereTheTokenizerHasOne) {
   EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().text, source) << "checkpoints have it too";
   EXPECT_EQ(LoadTokenizer(data.dir())->chat_source().eos_token, "<|im_end|>");
   // One that is named takes its place, and is kept.
-  const auto named = [&](const std::string& name, const std::string& tokenizer) {
-    return Prepare({.tokenizer = tokenizer, .val_fraction = 0, .chat_template = name});
+  const auto named = [&](const std::string& name, const std::string& path) {
+    return Prepare({.tokenizer = path, .val_fraction = 0, .chat_template = name});
   };
   EXPECT_EQ(named("chatml", At("tokenizer").string()).tokenizer_hash, info.tokenizer_hash);
   const Dataset again(At("data").string());

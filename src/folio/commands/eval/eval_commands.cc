@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/signals.h"
 #include "folio/base/strings.h"

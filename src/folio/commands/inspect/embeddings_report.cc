@@ -162,7 +162,7 @@ Report EmbeddingsReport(const EmbeddingsView& view, const GptWeights& weights,
   const Value norms = NormsOf(view.norms);
   const Value position_norms =
       added ? NormsOf(view.position_norms) : Value("added to no token", Json());
-  const std::string& positions = config.position_embedding;
+  const std::string positions(NameOf(config.position_embedding));
   Report report{.title = "Embeddings",
                 .data = {{"vocab_size", config.vocab_size},
                          {"n_embd", config.n_embd},
