@@ -9,7 +9,6 @@
 #include "folio/backend/backend.h"
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
-#include "folio/model/shard.h"
 #include "folio/tensor/dtype.h"
 
 namespace folio {

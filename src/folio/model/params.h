@@ -12,7 +12,6 @@
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/model/param_row.h"
-#include "folio/model/shard.h"
 #include "folio/tensor/memory_plan.h"
 #include "folio/tensor/tensor.h"
 

@@ -7,7 +7,6 @@
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/model/params.h"
-#include "folio/model/shard.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {

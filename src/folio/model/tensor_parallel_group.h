@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "folio/model/shard.h"
+#include "folio/model/config.h"
 #include "folio/ranks/group.h"
 #include "folio/tensor/tensor.h"
 

@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "folio/model/config.h"
 #include "folio/model/gpt.h"
-#include "folio/model/shard.h"
 #include "folio/model/shard_weights.h"
 #include "folio/model/tensor_parallel_group.h"
 #include "folio/model/test_models.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "folio/base/check.h"
-#include "folio/model/shard.h"
+#include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
 #include "folio/ranks/group.h"
 

@@ -9,7 +9,6 @@
 #include "folio/base/log.h"
 #include "folio/base/math.h"
 #include "folio/model/config.h"
-#include "folio/model/shard.h"
 #include "folio/model/shard_weights.h"
 #include "folio/train/config.h"
 

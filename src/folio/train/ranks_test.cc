@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
-#include "folio/model/shard.h"
+#include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"

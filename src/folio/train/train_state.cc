@@ -14,7 +14,7 @@
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
-#include "folio/model/shard.h"
+#include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
 
 namespace folio {

@@ -19,7 +19,7 @@
 #include "folio/inspect/embeddings.h"
 #include "folio/inspect/lens.h"
 #include "folio/inspect/probabilities.h"
-#include "folio/model/shard.h"
+#include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
 #include "folio/run/preview.h"
 #include "folio/term/console.h"

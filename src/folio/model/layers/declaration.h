@@ -7,7 +7,6 @@
 #include "folio/model/context.h"
 #include "folio/model/lora.h"
 #include "folio/model/param_row.h"
-#include "folio/model/shard.h"
 
 namespace folio {
 
