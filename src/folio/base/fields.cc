@@ -42,7 +42,8 @@ std::string NumberText(double value) {
 // "an integer from 1 to 8", "true or false", "one of a, b": what an error says was expected.
 std::string Allowed(const Field& field) {
   if (!field.choices.empty()) return "one of " + Join(field.choices, ", ");
-  std::string allowed = kKinds[field.value.index()].expected;
+  const auto* const parsed = std::get_if<Field::Parsed>(&field.value);
+  std::string allowed = parsed ? parsed->expected : kKinds[field.value.index()].expected;
   const bool has_min = std::isfinite(field.min), has_max = std::isfinite(field.max);
   if (has_min && has_max) {
     allowed +=
@@ -153,7 +154,8 @@ Field NumbersField(std::string key, std::vector<double>* value, std::string help
     *static_cast<std::vector<double>*>(numbers) = std::move(parsed);
     return true;
   };
-  return {std::move(key), Field::Parsed{value, text, parse}, std::move(help)};
+  return {std::move(key), Field::Parsed{value, text, parse, "numbers separated by commas"},
+          std::move(help)};
 }
 
 std::string NumbersText(const std::vector<double>& numbers) {

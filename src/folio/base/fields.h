@@ -24,6 +24,7 @@ struct Field {
     std::string (*text)(const void* value);
     // Returns false, and leaves the value alone, for a text that means none.
     bool (*parse)(const std::string& text, void* value);
+    const char* expected = "text";  // the words that errors expect it with
 
     bool operator==(const Parsed&) const = default;
   };

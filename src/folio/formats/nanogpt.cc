@@ -16,6 +16,7 @@
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/pickle.h"
+#include "folio/io/posix.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config.h"
 #include "folio/model_files/config_json.h"

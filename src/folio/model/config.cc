@@ -30,6 +30,21 @@ std::string NearestMultiples(int64_t d, int64_t n) {
   return below == 0 ? fmt::format("{}", d) : fmt::format("{} or {}", below, below + d);
 }
 
+// "RMSNorm, pre: before each sublayer"
+std::string NormText(const GptConfig& config) {
+  const std::string_view places =
+      config.norm_position == NormPosition::kPre    ? "pre: before each sublayer"
+      : config.norm_position == NormPosition::kPost ? "post: after each residual sum"
+      : config.norm_position == NormPosition::kBranch
+          ? "branch: on each sublayer's result"
+          : "both: before each sublayer and on its result";
+  const std::string_view kind = config.norm == NormKind::kLayer        ? "LayerNorm"
+                                : config.norm == NormKind::kRms        ? "RMSNorm"
+                                : config.norm == NormKind::kRmsOnePlus ? "RMSNorm with 1 + weights"
+                                                                       : "RMSNorm without weights";
+  return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
+}
+
 // "times 2"; empty for a factor of 1.
 std::string Times(double factor) {
   return factor == 1 ? "" : fmt::format("times {:.6g}", factor);
@@ -44,7 +59,8 @@ Field LayerKindsField(std::string key, LayerKinds* value, std::string help) {
     *static_cast<LayerKinds*>(kinds) = LayerKindsOf(letters);
     return true;
   };
-  return {std::move(key), Field::Parsed{value, text, parse}, std::move(help)};
+  return {std::move(key), Field::Parsed{value, text, parse, "letters f and w, such as wwf"},
+          std::move(help)};
 }
 
 // LongRoPE has a divisor for each pair, in the original context and beyond it.
@@ -126,7 +142,8 @@ std::vector<GptRow> GptConfig::Rows() {
           ChoiceField("norm", &norm,
                       "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights"))
           .As(kSwitch)
-          .OnPage("norm"),
+          .OnPage("norm")
+          .Says("norm", NormText),
       Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
       GptRow(Field{"scale_attn_weights", &scale_attn_weights,
                    "divide attention scores by the square root of the size of a head"})

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/model/test_models.h"
@@ -12,6 +16,32 @@
 namespace folio {
 
 namespace {
+
+// Lists are read where they are set, and errors say what was expected.
+TEST(ConfigFields, ListsAreReadFromTexts) {
+  GptConfig config;
+  const auto set = [&](std::string_view key, const std::string& text) {
+    const std::vector<Field> fields = config.Fields();
+    const Field& field = *std::ranges::find(fields, key, &Field::key);
+    SetField(field, text, "settings");
+    return FieldText(field);
+  };
+  EXPECT_EQ(set("layer_kinds", "wwf"), "wwf");
+  EXPECT_EQ(config.layer_kinds.size(), 3u);
+  EXPECT_EQ(set("rope_short_factors", "1,1.50,1e3"), "1,1.5,1000");
+  EXPECT_EQ(config.rope_short_factors, (std::vector<double>{1, 1.5, 1000}));
+  EXPECT_EQ(set("rope_short_factors", ""), "");
+  for (const auto& [key, wrong, expected] : {std::array{"layer_kinds", "", "f and w"},
+                                             {"layer_kinds", "wx", "f and w"},
+                                             {"rope_short_factors", "1,,2", "commas"},
+                                             {"rope_short_factors", "1,inf", "commas"},
+                                             {"norm", "batch", "layer, rms"}}) {
+    EXPECT_TRUE(Contains(ErrorAndHelp([&] { set(key, wrong); }, ErrorKind::kUsage),
+                         "is not a value of", expected))
+        << key << " " << wrong;
+  }
+  EXPECT_EQ(LayerKindsText(config.layer_kinds), "wwf");
+}
 
 TEST(ConfigValidate, GatesNeedChannelsAndSmearNoAddedPositions) {
   const auto refusal = [](GptConfig config) {

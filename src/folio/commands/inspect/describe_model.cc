@@ -143,21 +143,6 @@ std::string PositionsText(const GptConfig& config) {
   return text + ")";
 }
 
-// "RMSNorm, pre: before each sublayer"
-std::string NormText(const GptConfig& config) {
-  const std::string_view places =
-      config.norm_position == NormPosition::kPre    ? "pre: before each sublayer"
-      : config.norm_position == NormPosition::kPost ? "post: after each residual sum"
-      : config.norm_position == NormPosition::kBranch
-          ? "branch: on each sublayer's result"
-          : "both: before each sublayer and on its result";
-  const std::string_view kind = config.norm == NormKind::kLayer        ? "LayerNorm"
-                                : config.norm == NormKind::kRms        ? "RMSNorm"
-                                : config.norm == NormKind::kRmsOnePlus ? "RMSNorm with 1 + weights"
-                                                                       : "RMSNorm without weights";
-  return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
-}
-
 // The whole model. JSON has it as one object, `summary`, with the complete configuration.
 std::vector<Cell> SummaryFacts(const ParamTable& table) {
   const ModelSummary summary(table);
@@ -183,7 +168,6 @@ std::vector<Cell> SummaryFacts(const ParamTable& table) {
        fmt::format("{} tokens, {}", WithCommas(summary.context), PositionsText(config))},
       {"", "vocabulary", Value::Commas(summary.vocabulary).In(" tokens")},
       {"", "head", summary.tied ? "tied to wte" : "not tied: a separate matrix"},
-      {"", "norm", NormText(config)},
       {"", "activation", fmt::format("{}{}", summary.activation, config.gated() ? ", gated" : "")}};
   GptConfig copy = config;
   for (const GptRow& row : copy.Rows()) {

@@ -62,8 +62,8 @@ TEST(InspectModel, BeginsWithTheModelAsAWhole) {
                        "context      1,024 tokens, learned positions\n"
                        "vocabulary   50,257 tokens\n"
                        "head         not tied: a separate matrix\n"
-                       "norm         LayerNorm, post: after each residual sum\n"
-                       "activation   gelu_new\n\n"
+                       "activation   gelu_new\n"
+                       "norm         LayerNorm, post: after each residual sum\n\n"
                        "name "))
       << text;
   const nlohmann::json summary = Answer(command).at("summary");
