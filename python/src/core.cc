@@ -122,16 +122,16 @@ int Errand::Call(const std::function<int()>& f) {
 }
 
 nb::object TensorView(const folio_tensor& tensor, nb::handle owner) {
-  const std::string_view dtype = tensor.dtype;
+  const std::string_view name = tensor.dtype;
   size_t shape[8];
   for (int32_t i = 0; i < tensor.rank; ++i) shape[i] = static_cast<size_t>(tensor.shape[i]);
   size_t rank = static_cast<size_t>(tensor.rank);
   nb::dlpack::dtype dtype = nb::dtype<uint8_t>();
-  if (dtype == "F32") {
+  if (name == "F32") {
     dtype = nb::dtype<float>();
-  } else if (dtype == "BF16") {
+  } else if (name == "BF16") {
     dtype = nb::dtype<uint16_t>();
-  } else if (dtype == "F16") {
+  } else if (name == "F16") {
     dtype = {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
   } else {  // blocks
     rank = 1;

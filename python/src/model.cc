@@ -14,6 +14,7 @@
 #include "folio/base/fork.h"
 #include "folio/base/steady_threads.h"
 #include "folio/c/handles.h"
+#include "folio/commands/inspect/inspect_reports.h"
 #include "folio/report/report.h"
 
 namespace folio::python {

@@ -13,6 +13,7 @@
 #include "folio/text/special_tokens.h"
 #include "folio/text/split.h"
 #include "folio/text/tokenizer_file.h"
+#include "folio/text/tokenizer_json.h"
 #include "folio/text/vocab_files.h"
 
 namespace folio::python {
