@@ -67,10 +67,10 @@ function(folio_compile_options target)
 endfunction()
 
 # Rooms whose branches libFuzzer counts: those of the fuzz targets.
-set(folio_fuzzed_rooms base io text data model formats corpus train eval serve)
+set(folio_fuzzed_rooms base io text data model model_files formats corpus train eval serve)
 
 # Rooms that are optimised a little under the sanitizers, since they go through large arrays.
-set(folio_hot_rooms base io text data tensor backend model corpus infer inspect)
+set(folio_hot_rooms base io text data tensor backend model model_files corpus infer inspect)
 
 # What nearly every source includes, compiled once for all rooms. Clang wants an own one for each set of
 # options.
