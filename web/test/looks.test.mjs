@@ -37,11 +37,12 @@ test("an empty prompt and untouched settings write what the program writes", asy
     await asked
   ).postDataJSON();
   assert.deepEqual(ids, wanted.prompt_ids);
-  const { sampling } = await Ask(on.service, "info");
+  const { typical, ...sliders } = (await Ask(on.service, "info")).sampling;
   assert.deepEqual(
     { temperature, top_k, top_p, min_p, repetition_penalty, max_tokens: 256 },
-    sampling,
+    sliders,
   );
+  assert.equal(typical, 1);  // off: the page has no slider for it
   const written = (await (await told).text())
     .split("\n\n")
     .filter((event) => event.startsWith("event: token"))
@@ -388,10 +389,8 @@ test("on a phone a tap shows its panel, and what was tapped stays in sight", asy
 
 test("the text has the height of the screen, and the model is described in words", async () => {
   const page = await on.Open(At("play"));
-  assert.match(
-    await page.textContent(".model-card"),
-    /\d+ layers?, \d+ heads?, width \d+.* parameters.*float32 weights/,
-  );
+  const words = /\d+ layers?, \d+ heads?, width \d+.* parameters.*float32 weights/;
+  await Until("the model", async () => words.test(await page.textContent(".model-card")));
   assert.ok(await page.locator("#generate kbd").isVisible());
   for (const tab of ["write", "score"]) {
     await page.goto(Url("play", { tab }));
