@@ -36,7 +36,7 @@ TEST(ConfigFields, ListsAreReadFromTexts) {
                                              {"rope_short_factors", "1,,2", "commas"},
                                              {"rope_short_factors", "1,inf", "commas"},
                                              {"norm", "batch", "layer, rms"}}) {
-    EXPECT_TRUE(Contains(ErrorAndHelp([&] { set(key, wrong); }, ErrorKind::kUsage),
+    EXPECT_TRUE(Contains(ErrorAndHelp([&, k = key, w = wrong] { set(k, w); }, ErrorKind::kUsage),
                          "is not a value of", expected))
         << key << " " << wrong;
   }
