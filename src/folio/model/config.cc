@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "folio/base/check.h"
@@ -395,9 +393,8 @@ std::vector<GptRow> GptConfig::Rows() {
 }
 
 std::vector<Field> GptConfig::Fields() {
-  std::vector<Field> fields;
-  for (GptRow& row : Rows()) fields.push_back(std::move(row));
-  return fields;
+  std::vector<GptRow> rows = Rows();
+  return {std::move_iterator(rows.begin()), std::move_iterator(rows.end())};
 }
 
 std::string LayerKindsText(const LayerKinds& kinds) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "folio/model_files/families.h"
@@ -11,14 +12,16 @@
 namespace folio {
 
 std::vector<Field> RunConfig::Fields() {
-  std::vector<Field> all, architecture = model.Fields();
-  std::ranges::find(architecture, "model_type", &Field::key)->choices = FamilyNames();
-  for (auto& section :
-       {WithPrefix("model.", std::move(architecture)), WithPrefix("lora.", train.lora.Fields()),
-        WithPrefix("train.", train.Fields()), WithPrefix("data.", data.Fields()),
-        WithPrefix("log.", log.Fields())}) {
-    all.insert(all.end(), section.begin(), section.end());
-  }
+  std::vector<Field> all;
+  const auto add = [&](const char* prefix, std::vector<Field> fields) {
+    std::ranges::move(WithPrefix(prefix, std::move(fields)), std::back_inserter(all));
+  };
+  add("model.", model.Fields());
+  std::ranges::find(all, "model.model_type", &Field::key)->choices = FamilyNames();
+  add("lora.", train.lora.Fields());
+  add("train.", train.Fields());
+  add("data.", data.Fields());
+  add("log.", log.Fields());
   return all;
 }
 
