@@ -601,19 +601,30 @@ TEST_F(Services, AStreamThatIsNotReadWaitsAndIsTheSame) {
   };
   HttpReply reply = service_->Answer(LocalRequest("POST", "/v1/completions", asked.dump()));
   ASSERT_NE(reply.stream, nullptr) << reply.body;
-  const auto waits_for = [&](const std::string& metric) {
-    const double end = SteadySeconds() + 30;
-    while (!Contains(Metrics(), metric) && SteadySeconds() < end) std::this_thread::yield();
-    EXPECT_TRUE(Contains(Metrics(), metric));
+  // Waits until the text has written more than `written` tokens, and waits.
+  int64_t written = 0;
+  const auto waits = [&] {
+    constexpr std::string_view kTokens = "\nfolio_new_tokens_total ";
+    for (const double end = SteadySeconds() + 30; SteadySeconds() < end;) {
+      const std::string metrics = Metrics();
+      const int64_t now = std::stoll(metrics.substr(metrics.find(kTokens) + kTokens.size()));
+      if (now > written && Contains(metrics, "folio_texts_waiting 1\n")) {
+        written = now;
+        return true;
+      }
+      std::this_thread::yield();
+    }
+    return false;
   };
-  waits_for("folio_texts_waiting 1\n");
+  EXPECT_TRUE(waits());
   EXPECT_EQ(Complete({{"max_tokens", 3}})["usage"]["completion_tokens"], Json(3));
+  written += 3;
   std::string body;
   for (bool ended = false, waited = false; !ended;) {
     const HttpStream::Part part = reply.stream->Next();
     body += part.bytes;
     ended = part.ended;
-    if (!std::exchange(waited, true)) waits_for("folio_texts_waiting 1\n");  // once more
+    EXPECT_TRUE(std::exchange(waited, true) || waits()) << "once more";
   }
   EXPECT_EQ(text_of(body), text_of(Post("/v1/completions", asked).body));
 }
