@@ -30,10 +30,6 @@
 namespace folio {
 namespace {
 
-ParamTable Adapted(const std::string& targets = "c_attn,c_proj,c_fc") {
-  return ParamTable(TinyConfig(), {.rank = 3, .alpha = 5, .targets = targets});
-}
-
 template <class T>
 std::vector<T> LogitsOf(const GptWeights& weights) {
   const GptConfig& config = weights.config();
@@ -49,7 +45,7 @@ std::vector<T> LogitsOf(const GptWeights& weights) {
 
 TEST(Adapters, AMergedModelGivesTheSame) {
   for (const char* targets : {"c_attn", "c_attn,c_proj,c_fc", "attn.c_proj", "c_fc"}) {
-    const GptWeights weights(Adapted(targets), Dtype::kF64);
+    const GptWeights weights(AdaptedTiny(targets), Dtype::kF64);
     Scatter(weights, 1);
     const auto merged = MergeAdapter(weights);
     EXPECT_FALSE(merged->table().lora().on());
@@ -62,7 +58,7 @@ TEST(Adapters, AMergedModelGivesTheSame) {
 }
 
 TEST(Adapters, ADecoderRunsThem) {
-  const GptWeights weights(Adapted(), Dtype::kF64);
+  const GptWeights weights(AdaptedTiny(), Dtype::kF64);
   Scatter(weights, 1);
   const auto logits = LogitsOf<double>(weights);
   const auto backend = MakeReferenceBackend();
@@ -76,7 +72,7 @@ TEST(Adapters, ADecoderRunsThem) {
 }
 
 TEST(Adapters, BeginByChangingNothing) {
-  GptWeights weights(Adapted());
+  GptWeights weights(AdaptedTiny());
   InitWeights(weights, 7);
   const GptWeights bare(TinyConfig());
   InitWeightsFrom(weights, bare);
@@ -95,7 +91,7 @@ TEST(Adapters, BeginByChangingNothing) {
 }
 
 TEST(Adapters, AreWhatHasGradientsAndMoments) {
-  const ParamTable table = Adapted("c_attn"), bare(TinyConfig());
+  const ParamTable table = AdaptedTiny("c_attn"), bare(TinyConfig());
   const int64_t C = table.config().n_embd, V = table.config().vocab_size;
   const int64_t added = 2 * 3 * (C + 3 * C);
   EXPECT_EQ(table.parameters(), bare.parameters() + added);

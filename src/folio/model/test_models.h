@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "folio/base/rng.h"
@@ -14,6 +15,11 @@ namespace folio {
 
 inline GptConfig TinyConfig() {
   return {.vocab_size = 11, .n_positions = 5, .n_embd = 6, .n_layer = 2, .n_head = 2};
+}
+
+// That model with adapters for these layers.
+inline ParamTable AdaptedTiny(const std::string& targets = "c_attn,c_proj,c_fc") {
+  return ParamTable(TinyConfig(), {.rank = 3, .alpha = 5, .targets = targets});
 }
 
 // Turns all of nanochat's extras on. REQUIRES: n_embd is 24 or more, and heads are even.

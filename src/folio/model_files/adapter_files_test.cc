@@ -22,7 +22,6 @@
 #include "folio/model/test_models.h"
 #include "folio/model/transformer.h"
 #include "folio/model/weight_init.h"
-#include "folio/model_files/adapter_files.h"
 #include "folio/model_files/checkpoint.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
@@ -32,26 +31,9 @@
 namespace folio {
 namespace {
 
-ParamTable Adapted(const std::string& targets = "c_attn,c_proj,c_fc") {
-  return ParamTable(TinyConfig(), {.rank = 3, .alpha = 5, .targets = targets});
-}
-
-template <class T>
-std::vector<T> LogitsOf(const GptWeights& weights) {
-  const GptConfig& config = weights.config();
-  const auto backend = MakeReferenceBackend();
-  const Dtype dtype = weights.tensors().front().dtype();
-  GptPass pass(*backend, config, 2, 5, PassKind::kForward,
-               {.dtype = dtype, .lora = weights.table().lora()});
-  pass.Forward(weights.params(), RandomTokens(10, config.vocab_size, 2));
-  std::vector<T> logits(static_cast<size_t>(10 * config.vocab_size));
-  pass.Logits(weights.params(), 0, 10, Tensor(logits.data(), {10, config.vocab_size}));
-  return logits;
-}
-
 class AdapterFiles : public InTemporaryDirectory {
  protected:
-  AdapterFiles() : weights_(Adapted("c_attn,mlp.c_proj")) {
+  AdapterFiles() : weights_(AdaptedTiny("c_attn,mlp.c_proj")) {
     Scatter(weights_, 1);
     SaveAdapter(At(""), weights_, "models/base");
   }
@@ -202,12 +184,12 @@ TEST_F(AdapterFiles, BrokenInAnyByteAreRefusedOrOfTheRightShapes) {
 }
 
 TEST_F(AdapterFiles, WithMoreOrFewerTensorsAreRefused) {
-  GptWeights other(Adapted("c_attn,c_proj"));
+  GptWeights other(AdaptedTiny("c_attn,c_proj"));
   const std::string config = ReadFile(At(kAdapterConfigFile));
   SaveAdapter(At(""), other, "");
   WriteFileAtomically(At(kAdapterConfigFile), config);
   EXPECT_TRUE(Contains(Refusal(), "attn.c_proj.lora_A.weight' is not part of the adapter"));
-  other = GptWeights(Adapted("c_attn"));
+  other = GptWeights(AdaptedTiny("c_attn"));
   SaveAdapter(At(""), other, "");
   WriteFileAtomically(At(kAdapterConfigFile), config);
   EXPECT_TRUE(Contains(Refusal(), "mlp.c_proj.lora_A.weight"));
