@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <deque>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -18,18 +15,15 @@
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/adapters.h"
 #include "folio/model/block.h"
 #include "folio/model/params.h"
-#include "folio/model/transformer.h"
-#include "folio/model/weight_init.h"
-#include "folio/model_files/checkpoint.h"
 #include "folio/model_files/families.h"
 #include "folio/model_files/unknown_keys.h"
 #include "folio/tensor/dtype.h"

@@ -3,29 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/base/thread_pool.h"
 #include "folio/io/file.h"
 #include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/io/torch_file.h"
 #include "folio/model/config.h"
-#include "folio/model/lora.h"
-#include "folio/model/weight_init.h"
 #include "folio/model_files/config_json.h"
 #include "folio/model_files/families.h"
 #include "folio/tensor/blocks.h"

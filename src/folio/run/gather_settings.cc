@@ -176,7 +176,7 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
   }
 }
 
-// Adapters are of layers as the model has them (LoraConfig::Resolve).
+// Makes the targets names of layers as the model has them (ResolveTargets).
 void ResolveAdapters(RunSettings& settings) {
   LoraConfig lora = settings.config.train.lora;
   ResolveTargets(lora, settings.config.model, "settings");
