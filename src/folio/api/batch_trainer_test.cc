@@ -14,7 +14,7 @@
 #include "folio/io/file.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/training_run.h"
-#include "folio/train/evaluate.h"
+#include "folio/train/run_batches.h"
 #include "tests/kit/directory.h"
 #include "tests/kit/expect.h"
 
@@ -42,13 +42,14 @@ class BatchTraining : public InTemporaryDirectory {
 
   // Makes the steps of the run from `first` on.
   void Train(BatchTrainer& trainer, int64_t first, int64_t end) {
-    std::optional<TorchRng> none;
-    const RunSamplers samplers = MakeRunSamplers(*data_, settings_.config.train, trainer.T(), none);
-    Batch batch;
+    TrainConfig config = settings_.config.train;
+    config.context = trainer.T();
+    RunBatches batches(*data_, config);
     for (int64_t step = first; step < end; ++step) {
       std::vector<int32_t> inputs, targets;
       for (int64_t micro = 0; micro < 2; ++micro) {
-        samplers.train->Fill(static_cast<uint64_t>(step), micro, batch);
+        batches.Fetch({.step = step}, micro);
+        const Batch& batch = batches.batch();
         inputs.insert(inputs.end(), batch.inputs.begin(), batch.inputs.end());
         targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
       }

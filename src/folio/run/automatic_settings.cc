@@ -21,7 +21,7 @@
 #include "folio/model_files/adapter_files.h"
 #include "folio/run/preview.h"
 #include "folio/train/config.h"
-#include "folio/train/evaluate.h"
+#include "folio/train/run_batches.h"
 #include "folio/train/schedule.h"
 #include "folio/train/train_cost.h"
 #include "folio/train/train_step.h"

@@ -16,7 +16,7 @@
 #include "folio/model/params.h"
 #include "folio/tensor/dtype.h"
 #include "folio/train/config.h"
-#include "folio/train/evaluate.h"
+#include "folio/train/run_batches.h"
 #include "folio/train/schedule.h"
 #include "folio/train/train_step.h"
 #include "folio/train/trainer.h"

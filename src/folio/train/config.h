@@ -24,8 +24,8 @@ struct TrainConfig {
   int64_t context = 0;            // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;
   int64_t max_steps = 2000;
-  double epochs =
-      0;  // how often the data is read: max_steps follows (evaluate.h); 0: max_steps stays
+  // How often the data is read: max_steps follows (run_batches.h). 0: max_steps stays.
+  double epochs = 0;
   // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (schedule.h).
   // Empty: max_steps stays.
   std::string budget = "";

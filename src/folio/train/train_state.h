@@ -8,9 +8,9 @@
 #include "folio/base/rng.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/params.h"
-#include "folio/train/evaluate.h"
 #include "folio/train/health.h"
 #include "folio/train/optimizer.h"
+#include "folio/train/run_log.h"
 
 namespace folio {
 
@@ -40,6 +40,16 @@ struct TrainState {
   // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
+  // Counts the evaluation of `step`, which is not 0; returns whether it is the best so far.
+  bool CountEvaluation(double val_loss, bool patience) {
+    const bool best = !best_val_loss || val_loss < *best_val_loss;
+    if (best) {
+      best_val_loss = val_loss;
+      best_step = step;
+    }
+    if (best || patience) evaluations_without_better = best ? 0 : evaluations_without_better + 1;
+    return best;
+  }
   // The sampler's number for the batch of `step`.
   uint64_t data_step() const { return static_cast<uint64_t>(step + data_skipped); }
 };

@@ -20,8 +20,8 @@
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
+#include "folio/train/run_batches.h"
 #include "folio/train/ranks.h"
-#include "folio/train/schedule.h"
 
 namespace folio {
 
@@ -32,6 +32,13 @@ struct StepDropped {};
 
 double ToMilliseconds(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
+}
+
+// The settings with their context, which are valid then.
+TrainConfig SettingsOfRun(const GptConfig& model, TrainConfig config) {
+  config.context = ContextOf(model, config);
+  config.Validate("settings");
+  return config;
 }
 
 }  // namespace
@@ -51,16 +58,17 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
                  const Dataset& data, std::filesystem::path run, TrainerHooks hooks,
                  const Tokenizer* tokenizer, const StoredModel* from, Group* group,
                  const std::string& base_sha256)
-    : config_(config),
+    : config_(SettingsOfRun(model, config)),
       run_(std::move(run)),
       hooks_(std::move(hooks)),
       ranks_(group != nullptr && !group->alone() ? group : nullptr),
       watched_(backend),
       weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()))),
-      train_step_(watched_, weights_, config.batch_size, ContextOf(model, config),
+      train_step_(watched_, weights_, config.batch_size, config_.context,
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
                   ParallelismOf(config, ranks_.group()), OptimizerSettingsOf(config)),
       layer_norms_(backend, weights_, train_step_.tensor_communicator()),
+      batches_(data, config_),
       clock_(hooks_.clock, hooks_.budget_began),
       policy_(config_,
               Checkpoints(run_, {.keep_last = config.keep_last,
@@ -75,13 +83,9 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
               [this] { return clock_.Now(); }) {
   FOLIO_CHECK(!config.saves_adapters() || from != nullptr, "adapters without their model");
   RequireTorchRngFits(model, config, from != nullptr, ranks_.group() != nullptr);
-  config_.context = train_step_.pass().T();
-  config_.Validate("settings");
-  samplers_ = MakeRunSamplers(data, config_, train_step_.pass().T(), torch_);
-  worthwhile_steps_ = WorthwhileSteps(config_, config_.context, data.train().size());
   state_.seed = config.seed;
-  if (torch_) {
-    InitWeightsLikeTorch(weights_, *torch_);
+  if (batches_.torch()) {
+    InitWeightsLikeTorch(weights_, *batches_.torch());
     return;
   }
   if (from == nullptr || config.lora.on()) {
@@ -102,26 +106,27 @@ std::string Trainer::NameOf(const std::byte* at) const {
 
 // The micro-batch that this rank computes next: the turn-th of its own of this step.
 void Trainer::FetchBatch(int64_t turn) {
-  if (torch_ && turn == 0) state_.torch_before_batch = torch_->state();
-  samplers_.train->Fill(state_.data_step(), train_step_.parallelism().MicroBatch(turn), batch_);
+  if (batches_.torch() && turn == 0) state_.torch_before_batch = batches_.torch()->state();
+  batches_.Fetch(state_, train_step_.parallelism().MicroBatch(turn));
 }
 
 // The gradient of the step, and the mean loss of its targets.
 double Trainer::Accumulate() {
   const int64_t turns = train_step_.parallelism().micro_batches;
-  const double scale = 1.0 / static_cast<double>(samplers_.train->Targets(state_.data_step()));
+  const double scale = 1.0 / static_cast<double>(batches_.Targets(state_));
   std::vector<double>& mine = step_losses_;
   mine.clear();
   train_step_.Begin();
   for (int64_t turn = 0; turn < turns; ++turn) {
     const int64_t micro = train_step_.parallelism().MicroBatch(turn);
-    mine.push_back(train_step_.Accumulate(batch_.inputs, batch_.targets, scale,
+    const Batch& batch = batches_.batch();
+    mine.push_back(train_step_.Accumulate(batch.inputs, batch.targets, scale,
                                           {.on = true,
                                            .seed = static_cast<uint64_t>(config_.seed),
                                            .step = static_cast<uint64_t>(state_.step),
                                            .first_sequence = micro * config_.batch_size},
-                                          batch_.begins));
-    mine.push_back(static_cast<double>(batch_.CountTargets()));
+                                          batch.begins));
+    mine.push_back(static_cast<double>(batch.CountTargets()));
     if (turn + 1 < turns) FetchBatch(turn + 1);
   }
   return MeanLoss(mine, train_step_.data_communicator(), config_.reduce_every);
@@ -145,7 +150,7 @@ std::optional<StepMetrics> Trainer::TakeStep() {
   const int64_t tokens = config_.batch_size * train_step_.pass().T() * config_.grad_accumulation;
   StepMetrics metrics{.step = state_.step};
   try {
-    if (hooks_.abandon_requested && ranks_.group() == nullptr && !torch_) {
+    if (hooks_.abandon_requested && ranks_.group() == nullptr && !batches_.from_torch()) {
       watched_.Watch([this] {
         if (hooks_.abandon_requested()) throw StepDropped{};
       });
@@ -157,10 +162,10 @@ std::optional<StepMetrics> Trainer::TakeStep() {
     return {};
   }
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
-  lost_ = JudgeAndUpdate(train_step_, config_, state_.health, metrics,
-                         measure ? &layer_norms_ : nullptr);
-  if (!lost_.empty()) {
-    first_lost_step_ = state_.step + 1 - state_.health.skipped_in_a_row;
+  if (std::string lost = JudgeAndUpdate(train_step_, config_, state_.health, metrics,
+                                        measure ? &layer_norms_ : nullptr);
+      !lost.empty()) {
+    rollback_.Lose(std::move(lost), state_.step + 1 - state_.health.skipped_in_a_row);
     return metrics;
   }
   state_.step += 1;
@@ -171,7 +176,7 @@ std::optional<StepMetrics> Trainer::TakeStep() {
     std::vector<double> all = ranks_.GatherSeconds(seconds - (ranks_.seconds_waited() - waited));
     if (hooks_.rank_seconds) metrics.rank_seconds = std::move(all);
   }
-  metrics.rolled_back = std::exchange(rollback_, "");
+  metrics.rolled_back = rollback_.TakeNote();
   metrics.tokens = state_.tokens;
   metrics.tokens_per_second = static_cast<double>(tokens) / seconds;
   metrics.seconds = clock_.Seconds();
@@ -223,32 +228,20 @@ std::string Trainer::EndedBy() const {
   return flags_.out_of_time ? "max_time" : "";
 }
 
-int64_t Trainer::EvaluationBatches(int64_t usual) const {
-  return config_.first_eval_is_short() && state_.step == 0
-             ? std::min(usual, config_.first_eval_batches)
-             : usual;
-}
-
 bool Trainer::Evaluate() {
   const double begin = clock_.Now();
-  const std::optional<TorchRng> before = torch_;
   const auto stop_asked = [this] {
     Poll();
     return StopFlagged();
   };
-  state_.evaluation = folio::Evaluate(
-      train_step_.pass(), weights_.params(),
-      {*samplers_.train_eval, EvaluationBatches(samplers_.train_eval_batches)},
-      {*samplers_.val_eval, EvaluationBatches(samplers_.val_eval_batches)}, eval_batch_, stop_asked,
-      hooks_.on_evaluation_progress, train_step_.data_communicator());
-  if (!state_.evaluation) {
-    torch_ = before;  // as if the evaluation had not begun
-    return false;
-  }
+  state_.evaluation = batches_.Evaluate(
+      train_step_.pass(), weights_.params(), state_.step == 0 && config_.first_eval_is_short(),
+      stop_asked, hooks_.on_evaluation_progress, train_step_.data_communicator());
+  if (!state_.evaluation) return false;
   for (const double loss : {state_.evaluation->train_loss, state_.evaluation->val_loss}) {
     if (!state_.health.BlownUp(loss, weights_.config().vocab_size)) continue;
-    lost_ = fmt::format("the loss of an evaluation is {}", loss);
-    first_lost_step_ = state_.step - state_.health.skipped_in_a_row;
+    rollback_.Lose(fmt::format("the loss of an evaluation is {}", loss),
+                   state_.step - state_.health.skipped_in_a_row);
     return true;
   }
   if (hooks_.on_evaluation) hooks_.on_evaluation(state_.step, *state_.evaluation);
@@ -260,20 +253,15 @@ bool Trainer::Evaluate() {
   policy_.Finish(state_);  // of the best one so far, perhaps
   policy_.ForgetBegun();
   policy_.RepairBest(state_, [this] { return !policy_.checkpoints().LostBest(); });
-  const double val = state_.evaluation->val_loss;
-  if (state_.step > 0 && (!state_.best_val_loss || val < *state_.best_val_loss)) {
-    state_.best_val_loss = val;
-    state_.best_step = state_.step;
-    state_.evaluations_without_better = 0;
+  if (state_.step > 0 &&
+      state_.CountEvaluation(state_.evaluation->val_loss, config_.patience > 0)) {
     policy_.MarkBest();
-  } else if (state_.step > 0 && config_.patience > 0) {
-    state_.evaluations_without_better += 1;
   }
   return true;
 }
 
 TrainResult Trainer::Run() {
-  if (const auto steps = clock_.Begin(config_, worthwhile_steps_, state_)) SetSteps(*steps);
+  if (const auto steps = clock_.Begin(config_, batches_.worthwhile_steps(), state_)) SetSteps(*steps);
   if (ranks_.first()) {
     log_.emplace(run_, state_.step);
     if (config_.lora.on() && !config_.saves_adapters() && !policy_.begun()) {
@@ -282,7 +270,7 @@ TrainResult Trainer::Run() {
   }
   FetchBatch(0);
   // A resumed generator has drawn the batch again; what it drew after it comes next.
-  if (torch_ && state_.torch) torch_->set_state(*state_.torch);
+  if (batches_.torch() && state_.torch) batches_.torch()->set_state(*state_.torch);
   bool stop = false;
   std::string ended_by;
   Poll();
@@ -378,13 +366,13 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   }
   state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer());
   policy_.Resumed(state_, checkpoint);
-  if (torch_) {
+  if (batches_.torch()) {
     if (!state_.torch) {
       throw InputError(
           fmt::format("{}: the run was started without --rng torch", checkpoint.string()), "",
           "resume it with --rng folio");
     }
-    torch_->set_state(*state_.torch_before_batch);
+    batches_.torch()->set_state(*state_.torch_before_batch);
   }
 }
 
@@ -393,7 +381,7 @@ void Trainer::BeginSave(bool asked) {
   const bool last = policy_.LastMissing(state_, asked);
   if (!last && !policy_.best_due()) return;
   policy_.Finish(state_);
-  if (torch_) state_.torch = torch_->state();
+  if (batches_.torch()) state_.torch = batches_.torch()->state();
   if (last && log_) log_->Sync();  // the checkpoint stands for its lines
   train_step_.WaitForWeights();
   ranks_.RequireSameBytes(weights_.flat(), train_step_.tensor_communicator().size(), state_.step,
@@ -410,50 +398,17 @@ void Trainer::SaveToEnd() {
 
 // Goes back to the newest checkpoint whose next step was made, and leaves out the data since then.
 bool Trainer::RollBackIfLost() {
-  if (lost_.empty()) return false;
+  if (!rollback_.due()) return false;
   policy_.Finish(state_);
-  std::filesystem::path good;
-  try {
-    good = BroadcastResult(ranks_.group(),
-                           [&] { return SoundCheckpoint(run_, first_lost_step_).string(); });
-  } catch (const Error&) {
-    Diverged("");  // there is none
-  }
-  if (torch_ || state_.rollbacks >= config_.max_rollbacks) Diverged(good);
+  const bool allowed = !batches_.from_torch() && state_.rollbacks < config_.max_rollbacks;
   const TrainState before = state_;
-  Load(good);
-  // The step that was lost has seen its data: the next is what comes after it.
-  state_.data_skipped = before.data_skipped + before.step + 1 - state_.step;
-  state_.rollbacks = before.rollbacks + 1;
-  state_.budget = before.budget;  // no time comes back
-  state_.best_val_loss = before.best_val_loss;
-  state_.best_step = before.best_step;
-  rollback_ = fmt::format("from step {}: {}", before.step, std::exchange(lost_, ""));
+  Load(rollback_.Checkpoint(run_, ranks_.group(), state_, allowed));
+  rollback_.Finish(before, state_);
   policy_.RolledBack(state_);
   if (ranks_.first()) log_.emplace(run_, state_.step);
-  if (hooks_.on_rollback) hooks_.on_rollback(before.step, state_.step, rollback_);
+  if (hooks_.on_rollback) hooks_.on_rollback(before.step, state_.step, rollback_.note());
   FetchBatch(0);
   return true;
-}
-
-void Trainer::Diverged(const std::filesystem::path& good) const {
-  std::string where = "no checkpoint had been written", how;
-  if (!good.empty()) {
-    where = fmt::format("the last good checkpoint is {} (step {})", good.string(), SavedStep(good));
-    how = ", or continue from the checkpoint with --resume";
-    if (good != run_ / kLastDir) {
-      how += fmt::format(" after removing {}", (run_ / kLastDir).string());
-    }
-  }
-  const std::string before =
-      state_.rollbacks > 0
-          ? fmt::format("; the run had returned to a checkpoint {} times", state_.rollbacks)
-          : "";
-  throw Error(ErrorKind::kDiverged, fmt::format("training diverged at step {}", state_.step),
-              fmt::format("{}{}; {}", lost_, before, where),
-              fmt::format("lower train.learning_rate, raise train.warmup_steps or lower "
-                          "train.grad_clip; then start again{}",
-                          how));
 }
 
 }  // namespace folio

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "folio/backend/decorated_backends.h"
-#include "folio/base/rng.h"
 #include "folio/data/dataset.h"
 #include "folio/io/model_dir.h"
 #include "folio/model_files/checkpoint.h"
@@ -17,9 +16,10 @@
 #include "folio/text/tokenizer.h"
 #include "folio/train/checkpoints.h"
 #include "folio/train/config.h"
-#include "folio/train/evaluate.h"
 #include "folio/train/judged_step.h"
 #include "folio/train/ranks.h"
+#include "folio/train/rollback.h"
+#include "folio/train/run_batches.h"
 #include "folio/train/run_clock.h"
 #include "folio/train/run_log.h"
 #include "folio/train/train_state.h"
@@ -124,14 +124,12 @@ class Trainer {
   bool StopFlagged() const { return flags_.stop || flags_.out_of_time; }
   std::string EndedBy() const;
   bool EvaluationDue() const;
-  int64_t EvaluationBatches(int64_t usual) const;
   bool Evaluate();  // false if asked to stop before it was through: it then leaves no trace
   void Load(const std::filesystem::path& checkpoint);
   void BeginSave(bool asked);
   void SaveToEnd();
-  // Goes back to a checkpoint where the run is lost (lost_), or throws.
+  // Goes back to a checkpoint where the parameters are lost, or throws.
   bool RollBackIfLost();
-  [[noreturn]] void Diverged(const std::filesystem::path& good) const;
 
   TrainConfig config_;
   std::filesystem::path run_;
@@ -141,19 +139,14 @@ class Trainer {
   GptWeights weights_;
   TrainStep train_step_;
   LayerNormMeter layer_norms_;
-  std::optional<TorchRng> torch_;
-  RunSamplers samplers_;
-  Batch batch_, eval_batch_;         // batch_ holds the micro-batch to train on next
+  RunBatches batches_;               // the one that was fetched last is to be trained on next
   std::vector<double> step_losses_;  // of this rank: sum and number of targets by micro-batch
   TrainState state_;
   std::optional<RunLog> log_;  // while it runs, of the first rank
   RankFlags flags_;            // of all ranks, as of the last Poll
   bool ended_ = false;
-  std::string lost_ = {};        // why the parameters are worth nothing any more
-  int64_t first_lost_step_ = 0;  // checkpoints from here on are of such
-  std::string rollback_ = {};    // what the next line of metrics says of it
+  Rollback rollback_;
   RunClock clock_;
-  int64_t worthwhile_steps_ = 0;
   std::optional<double> first_val_loss_;  // held-out loss before the first step of the run
   CheckpointPolicy policy_;               // last: its writer reads the others while it ends
 };
