@@ -157,7 +157,7 @@ class PlainModel {
 
   Matrix Block(const BlockParams& p, int64_t l, const Matrix& x) {
     using enum TracePoint;
-    const bool pre = config_.pre_norm();
+    const bool pre = config_.sublayer_layout().pre_norm;
     const Matrix& qkv =
         Keep(kQkv, l, Linear(p.attn.c_attn, pre ? Keep(kNorm1, l, Norm(p.ln_1, x)) : x));
     const Matrix& attention =

@@ -86,7 +86,7 @@ class BlockWalk {
   }
   // Returns the row to which a layer's feed-forward output is added.
   Tensor BeforeMlp(int64_t layer) const {
-    return Row(config_.post_norm() ? TracePoint::kNorm1 : TracePoint::kMiddle, layer);
+    return Row(layout_.post_norm ? TracePoint::kNorm1 : TracePoint::kMiddle, layer);
   }
   // The row of the stream that is a layer's input.
   StepTensor Into(int64_t layer) const { return StreamInto(trace_, layer, t_); }
@@ -97,7 +97,7 @@ class BlockWalk {
   // "stream + ln_mlp(c_proj(units))"
   std::string JoiningFormula(std::string_view what, std::string_view norm) const {
     const std::string normed =
-        config_.branch_norm() ? fmt::format("{}({})", norm, what) : std::string(what);
+        layout_.branch_norm ? fmt::format("{}({})", norm, what) : std::string(what);
     return config_.residual_scale == 1
                ? fmt::format("stream + {}", normed)
                : fmt::format("stream + {} · {}", config_.residual_scale, normed);
@@ -165,7 +165,7 @@ class BlockWalk {
   // If norms come before the sublayers, those of one layer show it.
   void Layer(int64_t layer) {
     walk_.Section(fmt::format("Layer {}", layer));
-    const bool post = config_.post_norm(), shown = config_.pre_norm() && layer == 0;
+    const bool post = layout_.post_norm, shown = layout_.pre_norm && layer == 0;
     const Tensor middle = Row(TracePoint::kMiddle, layer), norm_1 = Row(TracePoint::kNorm1, layer);
     Mix(layer);
     if (shown) Norm(layer, "ln_1", Into(layer).tensor(), norm_1);
@@ -173,8 +173,8 @@ class BlockWalk {
     Heads(layer);
     Attention(layer);
     if (post) Norm(layer, "ln_1", middle, norm_1);
-    if (shown && !config_.one_norm()) {
-      Norm(layer, "ln_2", config_.parallel() ? Into(layer).tensor() : middle,
+    if (shown && !layout_.one_norm) {
+      Norm(layer, "ln_2", layout_.parallel ? Into(layer).tensor() : middle,
            Row(TracePoint::kNorm2, layer));
     }
     Units(layer);
@@ -217,7 +217,7 @@ class BlockWalk {
     const SelfAttentionParams& params = params_.h[static_cast<size_t>(layer)].attn;
     const int64_t K = params.value_gate.dim(0);
     const StepTensor into = Into(layer);
-    const Tensor read = config_.post_norm() ? into.tensor() : Row(TracePoint::kNorm1, layer);
+    const Tensor read = layout_.post_norm ? into.tensor() : Row(TracePoint::kNorm1, layer);
     StepTensor first({1, kValueChannels}), gates({1, K});
     std::copy_n(read.data<float>(), kValueChannels, first.data());
     backend_.Run(LinearForward{.x = first.tensor(),
@@ -276,6 +276,7 @@ class BlockWalk {
   }
 
   void Units(int64_t layer) {
+    const bool gated = config_.layer(layer).mlp == MlpKind::kGated;
     const std::vector<double> fc = Doubles(Row(TracePoint::kUp, layer));
     const std::vector<double> active = Doubles(Row(TracePoint::kActivated, layer));
     std::vector<size_t> order(active.size());
@@ -289,29 +290,28 @@ class BlockWalk {
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
     std::vector<std::string> columns = {"c_fc", std::string(NameOf(config_.activation_function))};
-    if (config_.gated()) columns = {"gate", "up", "product"};
+    if (gated) columns = {"gate", "up", "product"};
     for (const size_t unit : order) {
       rows.push_back({fc[unit]});
-      if (config_.gated()) rows.back().push_back(fc[active.size() + unit]);
+      if (gated) rows.back().push_back(fc[active.size() + unit]);
       rows.back().push_back(active[unit]);
       labels.push_back(fmt::format("unit {}", unit));
     }
     const auto on =
         std::ranges::count_if(std::span(fc).first(active.size()), [](double x) { return x > 0; });
-    const std::string read = config_.post_norm()   ? "ln_1"
-                             : !config_.pre_norm() ? "stream"
-                             : config_.one_norm()  ? "ln_1"
-                                                   : "ln_2";
+    const std::string read = layout_.post_norm   ? "ln_1"
+                             : !layout_.pre_norm ? "stream"
+                             : layout_.one_norm  ? "ln_1"
+                                                 : "ln_2";
     const std::string_view bend = NameOf(config_.activation_function);
     AddStep(layer, "units",
-            config_.gated()
-                ? fmt::format("gate | up = c_fc({}),  {}(gate) · up, the strongest", read, bend)
-                : fmt::format("{}(c_fc({})), the strongest", bend, read),
+            gated ? fmt::format("gate | up = c_fc({}),  {}(gate) · up, the strongest", read, bend)
+                  : fmt::format("{}(c_fc({})), the strongest", bend, read),
             StackedValues(rows, {.rows = std::move(labels), .columns = std::move(columns)}),
             fmt::format("Each unit of the feed-forward part looks for one pattern in the stream: "
                         "{} of {} are {} for this token ({} above 0).",
-                        on, active.size(), config_.gated() ? "open" : "on",
-                        config_.gated() ? "their gate is" : "their input is"));
+                        on, active.size(), gated ? "open" : "on",
+                        gated ? "their gate is" : "their input is"));
   }
 
   StepTensor FeedForward(int64_t layer) {
@@ -337,7 +337,7 @@ class BlockWalk {
     walk_.Section("The residual stream");
     walk_.Add("stream", "the stream after each sublayer",
               StackedValues(rows, {.rows = std::move(labels), .column_axis = "channel"}),
-              config_.post_norm()
+              layout_.post_norm
                   ? "In this model the sum itself is normalised after each sublayer, so that the "
                     "stream keeps its size."
                   : "The same row of numbers from top to bottom, written on by every layer: "
@@ -436,6 +436,7 @@ class BlockWalk {
   Backend& backend_;
   const GptParams& params_;
   const GptConfig& config_;
+  const SublayerLayout layout_ = config_.sublayer_layout();
   const int64_t t_;  // the last token
   Report walk_ = {};
 };

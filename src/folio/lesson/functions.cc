@@ -324,13 +324,14 @@ Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_v
   constexpr size_t kShown = 12;
   const GptConfig& config = model.weights->config();
   RequireLayer(config, layer);
-  if (!config.gated()) {
+  if (config.layer(layer).mlp != MlpKind::kGated) {
     throw UsageError("the model's feed-forward parts have no gate",
                      fmt::format("they are plain, with {}", NameOf(config.activation_function)),
                      "folio explain block --model DIR shows them");
   }
   const ModelTokens tokens = TokensOf(model, text);
-  const TracePoint read = config.post_norm() ? TracePoint::kNorm1 : TracePoint::kNorm2;
+  const TracePoint read =
+      config.layer(layer).sublayers.post_norm ? TracePoint::kNorm1 : TracePoint::kNorm2;
   const Trace trace(backend, *model.weights, tokens.ids,
                     {read, TracePoint::kUp, TracePoint::kActivated, TracePoint::kMlp});
   const int64_t t = tokens.last(), F = config.inner();

@@ -44,7 +44,7 @@ class ModelTopics : public testing::TestWithParam<std::string> {
   LessonModel model() const { return {.weights = weights_.get(), .tokenizer = &tokenizer_}; }
   std::vector<int32_t> ids() const { return tokenizer_.Encode(kText); }
   int64_t L() const { return config().n_layer; }
-  bool post() const { return config().post_norm(); }
+  bool post() const { return config().sublayer_layout().post_norm; }
 
   // Logits of the last token by the model itself.
   std::vector<float> Logits() {
@@ -262,7 +262,8 @@ TEST_P(ModelTopics, TheFirstNormIsTheModels) {
                                   : static_cast<ModelWalk>(ExplainRmsNorm);
   const auto other = layer_norm ? static_cast<ModelWalk>(ExplainRmsNorm)
                                 : static_cast<ModelWalk>(ExplainLayerNorm);
-  const bool branch = !config().pre_norm() && config().branch_norm();
+  const bool branch =
+      !config().sublayer_layout().pre_norm && config().sublayer_layout().branch_norm;
   for (int64_t layer = 0; layer < L(); ++layer) {
     const Report walk = explain(*backend_, model(), kText, layer);
     const Trace trace(*backend_, *weights_, ids(), Trace::AllPoints());

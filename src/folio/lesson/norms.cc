@@ -169,7 +169,8 @@ FirstNorm FirstNormOf(Backend& backend, const LessonModel& model, std::string_vi
       backend, *model.weights, tokens.ids,
       {TracePoint::kEmbedded, TracePoint::kHeads, TracePoint::kMiddle, TracePoint::kOutput});
   const BlockParams& block = model.weights->params().h[static_cast<size_t>(layer)];
-  const bool branch = !config.pre_norm() && config.branch_norm();
+  const SublayerLayout layout = config.layer(layer).sublayers;
+  const bool branch = !layout.pre_norm && layout.branch_norm;
   FirstNorm norm{.x = StepTensor({1, config.n_embd}),
                  .params = branch ? block.ln_attn : block.ln_1,
                  .name = branch ? "ln_attn" : "ln_1"};
@@ -180,9 +181,9 @@ FirstNorm FirstNormOf(Backend& backend, const LessonModel& model, std::string_vi
                               .bias = block.attn.c_proj.bias,
                               .out = norm.x.tensor()});
   } else {
-    norm.formula = config.pre_norm() ? "x = the stream before the layer"
-                                     : "x = the stream after the layer's attention";
-    if (config.pre_norm()) {
+    norm.formula = layout.pre_norm ? "x = the stream before the layer"
+                                   : "x = the stream after the layer's attention";
+    if (layout.pre_norm) {
       norm.x = StreamInto(trace, layer, tokens.last());
     } else {
       std::ranges::copy(Row(trace.At(TracePoint::kMiddle, layer), tokens.last()), norm.x.data());

@@ -7,6 +7,7 @@ namespace {
 struct BlockPass {
   const PassContext& pass;
   int64_t layer;
+  SublayerLayout layout = pass.config.layer(layer).sublayers;
 
   Dropout At(const DropoutPlace& place) const { return pass.BlockDropout(layer, place); }
   void Drop(const DropoutPlace& place, const Tensor& x) const { pass.Drop(x, At(place)); }
@@ -73,8 +74,8 @@ struct BlockPass {
   // gives it. `low` is as there.
   Tensor Input(const DropoutPlace& place, const NormParams& norm, const Tensor& stream,
                const NormActivations& to, const Tensor& low, TracePoint point) const {
-    if (!pass.config.pre_norm()) {
-      if (!pass.config.post_norm()) pass.Show(point, layer, stream);
+    if (!layout.pre_norm) {
+      if (!layout.post_norm) pass.Show(point, layer, stream);
       return Read(place, stream, low);
     }
     Norm(norm, stream, to, point);
@@ -114,7 +115,7 @@ struct BlockPass {
 }  // namespace
 
 Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts) {
-  return config.post_norm() ? acts.norm_2.out : acts.sum_2;
+  return config.sublayer_layout().post_norm ? acts.norm_2.out : acts.sum_2;
 }
 
 // Until a sublayer has its result, `branch` holds its input, where that is nowhere else.
@@ -122,7 +123,7 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
                   const BlockActivations& acts, const Tensor& x, const Tensor& branch) {
   using enum TracePoint;
   const BlockPass block{pass, layer};
-  const bool post = pass.config.post_norm(), parallel = pass.config.parallel();
+  const bool post = block.layout.post_norm, one_norm = block.layout.one_norm;
 
   const Tensor a = block.Input(kAttentionInput, params.ln_1, x, acts.norm_1, branch, kNorm1);
   SelfAttentionForward(pass, layer, params.attn, acts.attn, acts.adapter_input, a,
@@ -133,11 +134,11 @@ void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& par
   if (post) block.Norm(params.ln_1, acts.sum_1, acts.norm_1, kNorm1);
   const Tensor middle = post ? acts.norm_1.out : acts.sum_1;
 
-  const Tensor m =
-      pass.config.one_norm()
-          ? acts.norm_1.out
-          : block.Input(kMlpInput, params.ln_2, parallel ? x : middle, acts.norm_2, branch, kNorm2);
-  if (pass.config.one_norm()) pass.Show(kNorm2, layer, m);
+  const Tensor m = one_norm
+                       ? acts.norm_1.out
+                       : block.Input(kMlpInput, params.ln_2, block.layout.parallel ? x : middle,
+                                     acts.norm_2, branch, kNorm2);
+  if (one_norm) pass.Show(kNorm2, layer, m);
   MlpForward(pass, layer, params.mlp, acts.mlp, acts.adapter_input, m,
              BlockPass::Result(acts.mlp_branch, branch));
   block.Join(kMlpResidual, params.ln_mlp, acts.mlp_branch, middle, branch, acts.sum_2, kMlp);
@@ -153,7 +154,7 @@ void ParallelBackward(const BlockPass& block, const BlockParams& params,
                       const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
                       const GptGradients& grads) {
   const PassContext& pass = block.pass;
-  const bool one = pass.config.one_norm();
+  const bool one = block.layout.one_norm;
   const NormParams &ln_2 = one ? params.ln_1 : params.ln_2,
                    &d_ln_2 = one ? d_params.ln_1 : d_params.ln_2;
   const NormActivations& norm_2 = one ? acts.norm_1 : acts.norm_2;
@@ -178,10 +179,10 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
                    const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
                    const GptGradients& grads) {
   const BlockPass block{pass, layer};
-  if (pass.config.parallel()) {
+  if (block.layout.parallel) {
     return ParallelBackward(block, params, acts, x, d_params, grads);
   }
-  const bool post = pass.config.post_norm();
+  const bool post = block.layout.post_norm;
   const Tensor &d = grads.d_stream, middle = post ? acts.norm_1.out : acts.sum_1;
   Tensor d_out, input;
   // From the gradient of the sum to that of `from`, the stream that a sublayer read: what the
@@ -189,7 +190,7 @@ void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& pa
   const auto through = [&](const DropoutPlace& place, const NormParams& norm, const Tensor& from,
                            const NormActivations& normed, const NormParams& d_norm,
                            const Linear& reader, const auto& sublayer) {
-    if (!pass.config.pre_norm()) {
+    if (!block.layout.pre_norm) {
       input = block.Read(place, from, grads.input);
       return block.ReadBackward(place, grads, sublayer);
     }

@@ -48,14 +48,13 @@ struct BlockActivations {
 
 template <class Visit, class Params>
 void VisitBlockParams(const ParamList<Visit>& list, Params& params) {
-  const bool before = list.config.pre_norm() || list.config.post_norm();
-  const bool behind = list.config.branch_norm();
-  if (before) VisitNormParams(list, "ln_1", params.ln_1);
+  const SublayerLayout layout = list.config.layer(list.layer).sublayers;
+  if (layout.has_ln_1()) VisitNormParams(list, "ln_1", params.ln_1);
   VisitAttentionParams(list, params.attn);
-  if (behind) VisitNormParams(list, "ln_attn", params.ln_attn);
-  if (before && !list.config.one_norm()) VisitNormParams(list, "ln_2", params.ln_2);
+  if (layout.branch_norm) VisitNormParams(list, "ln_attn", params.ln_attn);
+  if (layout.has_ln_2()) VisitNormParams(list, "ln_2", params.ln_2);
   VisitMlpParams(list, params.mlp);
-  if (behind) VisitNormParams(list, "ln_mlp", params.ln_mlp);
+  if (layout.branch_norm) VisitNormParams(list, "ln_mlp", params.ln_mlp);
 }
 
 // Calls visit(linear, ...) for each linear layer that a block's sublayers declare, with its part of
@@ -77,21 +76,22 @@ void VisitBlockBuffers(const BufferList<Visit>& list, BlockActivations& h) {
   const PassShape& pass = list.pass;
   const GptConfig& config = pass.config;
   const int64_t N = pass.N(), C = config.n_embd;
-  const bool before = config.pre_norm() || config.post_norm();
+  const SublayerLayout layout = config.layer(list.layer).sublayers;
   // A post-norm block's norms are the stream.
-  const Dtype number = list.number(), norm = config.post_norm() ? number : list.low();
+  const Dtype number = list.number(), norm = layout.post_norm ? number : list.low();
   if (config.residual_lambdas) list.Add("mixed", h.mixed, number, {N, C});
   const auto branch = [&](std::string_view raw, const std::array<std::string_view, 2>& names,
                           BranchActivations& acts) {
-    if (!config.branch_norm()) return;
+    if (!layout.branch_norm) return;
     list.Add(raw, acts.raw, number, {N, C});
     VisitNormStatistics(list, names, acts.norm);
   };
-  if (before) VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1, norm);
+  if (layout.has_ln_1())
+    VisitNormBuffers(list, {"norm_1", "norm_1.mean", "norm_1.rstd"}, h.norm_1, norm);
   VisitAttentionBuffers(list, h.attn);
   branch("attn.raw", {"attn.mean", "attn.rstd"}, h.attn_branch);
   list.Add("sum_1", h.sum_1, number, {N, C});
-  if (before && !config.one_norm()) {
+  if (layout.has_ln_2()) {
     VisitNormBuffers(list, {"norm_2", "norm_2.mean", "norm_2.rstd"}, h.norm_2, norm);
   }
   VisitMlpBuffers(list, h.mlp);
@@ -118,8 +118,9 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   const Dtype low = list.low(), number = list.number();
   list.Add("d_stream", grads.d_stream, number, {N, C});
   list.Add("d_branch", grads.d_branch, low, {N, C});
-  if (pass.config.parallel()) list.Add("d_beside", grads.d_beside, low, {N, C});
-  if (pass.config.branch_norm() && low != number) list.Add("d_raw", grads.d_raw, number, {N, C});
+  const SublayerLayout layout = pass.config.sublayer_layout();
+  if (layout.parallel) list.Add("d_beside", grads.d_beside, low, {N, C});
+  if (layout.branch_norm && low != number) list.Add("d_raw", grads.d_raw, number, {N, C});
   list.Add("d_wide", grads.d_wide, low, {N, std::max(heads.qkv_width(), pass.up_width())});
   if (pass.config.gated()) list.Add("d_act", grads.d_act, low, {N, F});
   if (pass.config.value_embeddings) {
@@ -132,7 +133,7 @@ void VisitBlockGradients(const BufferList<Visit>& list, GptGradients& grads) {
   }
   // Pre-norm blocks recompute their norms here, others round or drop from the stream.
   const bool recompute = pass.options.recompute;
-  if (pass.config.pre_norm() ? recompute : low != number || pass.config.sublayer_pdrop > 0) {
+  if (layout.pre_norm ? recompute : low != number || pass.config.sublayer_pdrop > 0) {
     list.Add("input", grads.input, low, {N, C});
   }
   if (recompute && IsTrained(lora, kMlpCProj)) list.Add("act", grads.act, low, {N, F});

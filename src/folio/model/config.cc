@@ -40,7 +40,8 @@ std::string NormText(const GptConfig& config) {
                                 : config.norm == NormKind::kRms        ? "RMSNorm"
                                 : config.norm == NormKind::kRmsOnePlus ? "RMSNorm with 1 + weights"
                                                                        : "RMSNorm without weights";
-  return fmt::format("{}, {}{}", kind, places, config.one_norm() ? ", shared by both" : "");
+  return fmt::format("{}, {}{}", kind, places,
+                     config.sublayer_layout().one_norm ? ", shared by both" : "");
 }
 
 // "times 2"; empty for a factor of 1.
@@ -258,8 +259,9 @@ std::vector<GptRow> GptConfig::Rows() {
           .Says("block",
                 [](const C& c) {
                   return std::string(
-                      c.parallel() ? "parallel: attention and feed-forward read the same input"
-                                   : "");
+                      c.sublayer_layout().parallel
+                          ? "parallel: attention and feed-forward read the same input"
+                          : "");
                 }),
       GptRow(Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6})
           .As(kSwitch)
@@ -424,12 +426,26 @@ std::vector<float> GptConfig::rope_divisors(bool beyond) const {
   return {factors.begin(), factors.end()};
 }
 
+SublayerLayout GptConfig::sublayer_layout() const {
+  // By NormPosition: the norms before a sublayer, on its result, on the sum.
+  constexpr std::array<SublayerLayout, 4> kLayouts = {{{.pre_norm = true},
+                                                       {.pre_norm = false, .post_norm = true},
+                                                       {.pre_norm = false, .branch_norm = true},
+                                                       {.pre_norm = true, .branch_norm = true}}};
+  SublayerLayout layout = kLayouts[static_cast<size_t>(norm_position)];
+  layout.parallel = block != BlockKind::kSerial;
+  layout.one_norm = block == BlockKind::kParallelOneNorm;
+  return layout;
+}
+
 LayerLayout GptConfig::layer(int64_t layer) const {
   const auto l = static_cast<size_t>(layer);
   const bool window =
       sliding_window && layer_kinds[l % layer_kinds.size()] == AttentionKind::kWindow;
   const bool turns = rotary() && (no_rope_every == 0 || (layer + 1) % no_rope_every != 0);
-  LayerLayout layout{.window = window ? *sliding_window : 0,
+  LayerLayout layout{.sublayers = sublayer_layout(),
+                     .mlp = mlp,
+                     .window = window ? *sliding_window : 0,
                      .score_scale = score_scale(layer),
                      .value_embedding = value_embeddings && (n_layer - 1 - layer) % 2 == 0};
   if (turns) layout.rotary = window && rope_window_theta > 0 ? 1 : 0;
@@ -465,13 +481,13 @@ void GptConfig::Validate(const std::string& where) const {
                      fmt::format("n_embd is {}, n_head is {}", n_embd, n_head),
                      fmt::format("set n_head to {}", NearestDivisors(n_embd, n_head)));
   }
-  if (parallel() && norm_position != NormPosition::kPre) {
+  if (block != BlockKind::kSerial && norm_position != NormPosition::kPre) {
     throw UsageError(
         fmt::format("{}: parallel sublayers need a norm before them", where),
         fmt::format("block is {}, norm_position is {}", NameOf(block), NameOf(norm_position)),
         "set norm_position to pre, or block to serial");
   }
-  if (one_norm() && sublayer_pdrop > 0) {
+  if (block == BlockKind::kParallelOneNorm && sublayer_pdrop > 0) {
     throw UsageError(
         fmt::format("{}: sublayers that share a norm cannot have dropout", where),
         fmt::format("block is {}, sublayer_pdrop is {}", NameOf(block), sublayer_pdrop),

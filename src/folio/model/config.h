@@ -125,8 +125,22 @@ using LayerKinds = std::vector<AttentionKind>;
 std::string LayerKindsText(const LayerKinds& kinds);
 LayerKinds LayerKindsOf(std::string_view letters);
 
+// How the sublayers of a block join the stream.
+struct SublayerLayout {
+  bool pre_norm = true;      // a sublayer reads a norm of the stream
+  bool branch_norm = false;  // its result is normed before it joins the stream
+  bool post_norm = false;    // the sum is normed
+  bool parallel = false;     // both sublayers read the stream before the block
+  bool one_norm = false;     // and the same norm of it
+
+  bool has_ln_1() const { return pre_norm || post_norm; }
+  bool has_ln_2() const { return has_ln_1() && !one_norm; }
+};
+
 // The layout of a layer: all that may differ between the layers of a model.
 struct LayerLayout {
+  SublayerLayout sublayers = {};
+  MlpKind mlp = MlpKind::kPlain;
   int64_t window = 0;  // positions that a token attends to, itself among them; 0 for all
   std::optional<size_t> rotary = {};  // index of its table of rotary angles (layers/rotary.h)
   double score_scale = 1;             // factor of attention scores
@@ -259,20 +273,10 @@ struct GptConfig {
   bool beyond_original() const { return n_positions > rope_positions(); }
   std::vector<float> rope_divisors(bool beyond) const;
   LayerLayout layer(int64_t layer) const;
+  SublayerLayout sublayer_layout() const;  // of every layer
   // Returns true if layers of kind w have a window.
   bool has_window() const;
   int64_t middle_layer() const { return n_layer / 2; }  // `backout` subtracts its result
-  // The places of a block's norms: before a sublayer, on its result before that joins the stream,
-  // or (post) on the sum.
-  bool pre_norm() const {
-    return norm_position == NormPosition::kPre || norm_position == NormPosition::kBoth;
-  }
-  bool branch_norm() const {
-    return norm_position == NormPosition::kBranch || norm_position == NormPosition::kBoth;
-  }
-  bool post_norm() const { return norm_position == NormPosition::kPost; }
-  bool parallel() const { return block != BlockKind::kSerial; }
-  bool one_norm() const { return block == BlockKind::kParallelOneNorm; }
   bool layer_norm() const { return norm == NormKind::kLayer; }
   bool norm_weight() const { return norm != NormKind::kRmsNoWeight; }
   double norm_offset() const { return norm == NormKind::kRmsOnePlus ? 1 : 0; }  // of its weights

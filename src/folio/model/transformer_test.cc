@@ -273,8 +273,8 @@ TEST(PassPlan, Bf16HalvesWhatIsOfLowPrecisionAndNothingElse) {
       EXPECT_EQ(dtype_of(low, name), "F32") << name;
     }
     // A post-norm block's LayerNorms are its stream.
-    EXPECT_EQ(dtype_of(low, "h.1.norm_1"), config.pre_norm() ? "BF16" : "F32");
-    EXPECT_EQ(dtype_of(low, "h.1.norm_2"), config.pre_norm() ? "BF16" : "F32");
+    EXPECT_EQ(dtype_of(low, "h.1.norm_1"), config.sublayer_layout().pre_norm ? "BF16" : "F32");
+    EXPECT_EQ(dtype_of(low, "h.1.norm_2"), config.sublayer_layout().pre_norm ? "BF16" : "F32");
     EXPECT_EQ(dtype_of(low, "d_logits"), "BF16");
     EXPECT_EQ(dtype_of(wide, "d_logits"), "none");  // the logits' own memory
   }

@@ -157,10 +157,10 @@ std::optional<Evaluation> RunBatches::Evaluate(
     return is_short ? std::min(usual, short_batches_) : usual;
   };
   const std::optional<TorchRng> before = torch_;
-  std::optional<Evaluation> evaluation = folio::Evaluate(
-      pass, params, {*train_eval_, batches(train_eval_batches_)},
-      {*val_eval_, batches(val_eval_batches_)}, eval_batch_, stop_requested, on_progress,
-      communicator);
+  std::optional<Evaluation> evaluation =
+      folio::Evaluate(pass, params, {*train_eval_, batches(train_eval_batches_)},
+                      {*val_eval_, batches(val_eval_batches_)}, eval_batch_, stop_requested,
+                      on_progress, communicator);
   if (!evaluation) torch_ = before;
   return evaluation;
 }

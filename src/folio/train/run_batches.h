@@ -54,8 +54,8 @@ class RunBatches {
   // The number by which the sum of the next step's gradients is divided.
   int64_t Targets(const TrainState& state) const { return train_->Targets(state.data_step()); }
 
-  // Returns the losses of an evaluation, which has config.first_eval_batches of each part at most if
-  // `is_short`; or nothing where it was stopped, as if it had not begun (evaluate.h).
+  // Returns the losses of an evaluation, which has config.first_eval_batches of each part at most
+  // if `is_short`; or nothing where it was stopped, as if it had not begun (evaluate.h).
   std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params, bool is_short,
                                      const std::function<bool()>& stop_requested,
                                      const std::function<void(int64_t, int64_t)>& on_progress,

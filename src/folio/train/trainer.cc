@@ -20,8 +20,8 @@
 #include "folio/train/buckets.h"
 #include "folio/train/config.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/run_batches.h"
 #include "folio/train/ranks.h"
+#include "folio/train/run_batches.h"
 
 namespace folio {
 
@@ -261,7 +261,8 @@ bool Trainer::Evaluate() {
 }
 
 TrainResult Trainer::Run() {
-  if (const auto steps = clock_.Begin(config_, batches_.worthwhile_steps(), state_)) SetSteps(*steps);
+  if (const auto steps = clock_.Begin(config_, batches_.worthwhile_steps(), state_))
+    SetSteps(*steps);
   if (ranks_.first()) {
     log_.emplace(run_, state_.step);
     if (config_.lora.on() && !config_.saves_adapters() && !policy_.begun()) {

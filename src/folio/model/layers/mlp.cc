@@ -5,9 +5,9 @@ namespace folio {
 namespace {
 
 // Applies the activation to c_fc's result, where no product did so on its way.
-void Activate(const PassContext& pass, const Tensor& fc, const Tensor& act) {
+void Activate(const PassContext& pass, bool gated, const Tensor& fc, const Tensor& act) {
   const Activation kind = pass.config.activation_function;
-  if (pass.config.gated()) {
+  if (gated) {
     pass.backend.Run(GatedForward{.kind = kind, .x = fc, .out = act});
   } else {
     pass.backend.Run(ActivationForward{.kind = kind, .x = fc, .out = act});
@@ -19,14 +19,14 @@ void Activate(const PassContext& pass, const Tensor& fc, const Tensor& act) {
 void MlpForward(const PassContext& pass, int64_t layer, const MlpParams& params,
                 const MlpActivations& acts, const Tensor& scratch, const Tensor& x,
                 const Tensor& out) {
-  const bool gated = pass.config.gated();
+  const bool gated = pass.config.layer(layer).mlp == MlpKind::kGated;
   LinearLayerForward(pass, layer, kCFc, params.c_fc, acts.c_fc, scratch,
                      {.x = x,
                       .weight = {},
                       .out = acts.fc,
                       .act = gated ? Tensor() : acts.act,
                       .activation = pass.config.activation_function});
-  if (gated) Activate(pass, acts.fc, acts.act);
+  if (gated) Activate(pass, gated, acts.fc, acts.act);
   pass.Show(TracePoint::kUp, layer, acts.fc);
   pass.Show(TracePoint::kActivated, layer, acts.act);
   pass.Drop(acts.act, pass.BlockDropout(layer, kActivationDropout));
@@ -40,7 +40,7 @@ void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params
                  bool accumulate) {
   const Dropout dropout = pass.BlockDropout(layer, kActivationDropout);
   const Tensor d_fc(grads.d_wide.raw(), grads.d_wide.dtype(), acts.fc.shape());
-  const bool gated = pass.config.gated();
+  const bool gated = pass.config.layer(layer).mlp == MlpKind::kGated;
   LinearBackward down{.x = acts.act,
                       .weight = {},
                       .d_out = d_out,
@@ -49,7 +49,7 @@ void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params
                       .activation = pass.config.activation_function};
   if (grads.act) {
     down.x = grads.act;
-    Activate(pass, acts.fc, grads.act);
+    Activate(pass, gated, acts.fc, grads.act);
     pass.Drop(grads.act, dropout);
   }
   LinearLayerBackward(pass, layer, kMlpCProj, params.c_proj, acts.c_proj, d_params.c_proj, grads,
