@@ -2,7 +2,7 @@
 # a room that uses a room it may not know, an outside library outside its place, two headers that give one name to
 # two types (the linker would mix them up without a word), a file opened for reading in a way that may wait or
 # never end, and more than three files of one room (a header and its source are one) that include each other in a
-# circle. It warns of files beyond a thousand lines.
+# circle, and a source that repeats an include of its own header. It warns of files beyond a thousand lines.
 #   cmake -DSOURCE=DIR -P layering.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -92,7 +92,15 @@ foreach(file ${files})
   endif()
 
   file(STRINGS ${SOURCE}/folio/${file} includes REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+  string(REGEX REPLACE "\\.cc$" ".h" own_header ${file})
+  set(own_includes "")
+  if(file MATCHES "\\.cc$" AND own_header IN_LIST files)
+    file(STRINGS ${SOURCE}/folio/${own_header} own_includes REGEX "^#include ")
+  endif()
   foreach(line ${includes})
+    if(line IN_LIST own_includes)
+      mistake("${file}: its own header has ${line}")
+    endif()
     string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*)[>\"].*" "\\1" header "${line}")
     if(header MATCHES "^folio/([a-z_]+)/")
       set(other ${CMAKE_MATCH_1})

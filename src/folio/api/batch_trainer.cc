@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "folio/backend/backend.h"
 #include "folio/backend/decorated_backends.h"

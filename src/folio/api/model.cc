@@ -4,14 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/formats/model_formats.h"

@@ -6,10 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/rng.h"

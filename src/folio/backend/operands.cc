@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <span>
 
-#include "folio/backend/ops.h"
 #include "folio/base/check.h"
-#include "folio/tensor/dtype.h"
 
 namespace folio {
 

@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <initializer_list>
-#include <string_view>
 #include <type_traits>
 
 #include "folio/base/check.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/tensor.h"
 
 namespace folio {
 

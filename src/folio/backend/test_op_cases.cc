@@ -3,18 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <map>
-#include <string>
-#include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/backend/operands.h"
 #include "folio/base/rng.h"
 
 namespace folio {

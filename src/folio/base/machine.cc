@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "folio/base/error.h"

@@ -7,7 +7,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <span>
 
 #include "folio/base/error.h"
 

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <exception>
 #include <iterator>
 #include <memory>

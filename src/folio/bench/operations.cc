@@ -9,16 +9,13 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <type_traits>
-#include <utility>
 
 #include "folio/backend/operands.h"
 #include "folio/backend/ops.h"
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
-#include "folio/base/math.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/config.h"
 #include "folio/model/decoder.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
@@ -24,7 +23,6 @@
 #include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
-#include "folio/train/train_cost.h"
 #include "folio/train/train_step.h"
 
 namespace folio {

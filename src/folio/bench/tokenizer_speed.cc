@@ -5,11 +5,9 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"

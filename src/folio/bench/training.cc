@@ -1,18 +1,15 @@
 #include "folio/bench/training.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
 
 #include "folio/base/clock.h"
 #include "folio/base/machine.h"
-#include "folio/base/math.h"
 #include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
 #include "folio/bench/operations.h"
 #include "folio/model/weight_init.h"
-#include "folio/train/config.h"
 #include "folio/train/ranks.h"
 #include "folio/train/train_cost.h"
 #include "folio/train/train_step.h"

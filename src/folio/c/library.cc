@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <mutex>
 #include <ranges>
 
 #include "folio/base/log.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "folio/api/batch_trainer.h"
 #include "folio/c/handles.h"

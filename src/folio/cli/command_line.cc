@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 #include <variant>
 
 #include "folio/base/error.h"

@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"

@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <filesystem>
 #include <new>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
-#include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/signals.h"
 #include "folio/base/simd_targets.h"
@@ -21,9 +18,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/ranks/group.h"
 #include "folio/ranks/join.h"
-#include "folio/term/console.h"
 
 #ifdef __APPLE__
 extern "C" char** environ;  // no header declares it

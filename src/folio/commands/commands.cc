@@ -1,7 +1,6 @@
 #include "folio/commands/commands.h"
 
 #include <iterator>
-#include <utility>
 
 namespace folio {
 

@@ -1,9 +1,6 @@
 #include "folio/commands/fetch_command.h"
 
 #include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/signals.h"

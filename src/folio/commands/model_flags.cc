@@ -22,7 +22,6 @@
 #include "folio/io/file.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/ranks/join.h"
-#include "folio/term/streams.h"
 #include "folio/text/chat_json.h"
 #include "folio/text/chat_template.h"
 #include "folio/text/published_encodings.h"

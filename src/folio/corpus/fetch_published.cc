@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <system_error>
 #include <utility>
 

@@ -2,21 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
-#include <cstddef>
 #include <cstring>
-#include <exception>
-#include <memory>
-#include <optional>
-#include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/signals.h"
-#include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/text/tokenizer_file.h"

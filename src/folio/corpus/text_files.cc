@@ -7,13 +7,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
 #include "folio/io/byte_input.h"
 #include "folio/io/decompress.h"

@@ -7,16 +7,11 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <utility>
 
-#include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/conversation_lines.h"
 #include "folio/corpus/table_filter.h"
-#include "folio/io/decompress.h"
-#include "folio/io/json.h"
 #include "folio/io/posix.h"
 
 namespace folio {

@@ -11,7 +11,6 @@
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/text_files.h"
-#include "folio/corpus/text_stream.h"
 #include "folio/data/stories.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 #include "folio/base/error.h"
 #include "folio/base/hash.h"

@@ -15,7 +15,6 @@
 #include "folio/base/utf8.h"
 #include "folio/corpus/text_files.h"
 #include "folio/corpus/text_stream.h"
-#include "folio/eval/perplexity.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/json.h"
 

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -22,7 +19,6 @@
 #include "folio/base/utf8.h"
 #include "folio/corpus/data_tokenizer.h"
 #include "folio/corpus/text_files.h"
-#include "folio/corpus/text_stream.h"
 #include "folio/data/dataset.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/io/byte_input.h"

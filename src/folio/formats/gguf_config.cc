@@ -13,7 +13,6 @@
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/fields.h"

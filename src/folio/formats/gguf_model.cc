@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

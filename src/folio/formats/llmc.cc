@@ -6,7 +6,6 @@
 #include <array>
 #include <set>
 #include <span>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>

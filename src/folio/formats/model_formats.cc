@@ -8,12 +8,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <deque>
-#include <filesystem>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
@@ -28,7 +24,6 @@
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/gguf.h"
-#include "folio/io/model_dir.h"
 #include "folio/io/placeholder.h"
 #include "folio/io/posix.h"
 #include "folio/model/gpt.h"

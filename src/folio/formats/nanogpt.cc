@@ -6,7 +6,6 @@
 #include <array>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "folio/base/error.h"

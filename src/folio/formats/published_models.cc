@@ -6,16 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <filesystem>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "folio/base/strings.h"
 #include "folio/model_files/config_json.h"
-#include "folio/text/published_encodings.h"
 
 namespace folio {
 namespace {

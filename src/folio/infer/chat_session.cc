@@ -1,7 +1,6 @@
 #include "folio/infer/chat_session.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "folio/base/check.h"
 

@@ -3,21 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <exception>
 #include <list>
-#include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
-#include "folio/infer/sampler.h"
 #include "folio/infer/speculation.h"
-#include "folio/infer/token_probabilities.h"
 #include "folio/model/config.h"
 #include "folio/model/decoder.h"
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
-#include <optional>
 #include <set>
 #include <utility>
 

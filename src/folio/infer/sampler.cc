@@ -8,7 +8,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

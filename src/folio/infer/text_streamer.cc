@@ -3,13 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "folio/base/thread_pool.h"
-#include "folio/inspect/trace.h"
 #include "folio/model/layers/head.h"
 
 namespace folio {

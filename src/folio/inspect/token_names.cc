@@ -5,7 +5,6 @@
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
 #include "folio/base/visible_text.h"
-#include "folio/io/json.h"
 
 namespace folio {
 

@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

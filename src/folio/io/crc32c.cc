@@ -2,8 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 
 #include "folio/io/byte_reader.h"
 

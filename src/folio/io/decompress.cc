@@ -1,7 +1,6 @@
 #include "folio/io/decompress.h"
 
 #include <archive.h>
-#include <archive_entry.h>
 #include <fmt/format.h>
 #include <zlib.h>
 

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 

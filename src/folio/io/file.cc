@@ -14,10 +14,8 @@
 #include <csignal>
 #include <cstring>
 #include <mutex>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

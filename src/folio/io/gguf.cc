@@ -11,12 +11,10 @@
 #include <limits>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
 #include "folio/tensor/dtype.h"
 

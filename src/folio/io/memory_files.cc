@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <new>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/fork.h"

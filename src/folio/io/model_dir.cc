@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <iterator>
-#include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

@@ -12,12 +12,7 @@
 #include <cerrno>
 #include <mutex>
 #include <optional>
-#include <string_view>
-#include <system_error>
-#include <utility>
-#include <vector>
 
-#include "folio/base/error.h"
 #include "folio/base/fork.h"
 
 #ifdef __linux__

@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <optional>
 #include <sstream>
-#include <string>
 #include <variant>
 
 #include "folio/base/check.h"

@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

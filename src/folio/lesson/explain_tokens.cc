@@ -11,7 +11,6 @@
 #include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
-#include "folio/report/report.h"
 #include "folio/term/streams.h"
 #include "folio/term/terminal_text.h"
 #include "folio/text/encodings.h"

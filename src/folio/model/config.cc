@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
-#include <optional>
-#include <span>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

@@ -7,7 +7,6 @@
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
-#include "folio/model/transformer.h"
 
 namespace folio {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "folio/base/check.h"
 #include "folio/model/transformer.h"
 

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "folio/base/rng.h"
 #include "folio/base/thread_pool.h"
 #include "folio/model/layers/mlp.h"
 #include "folio/model/shard_weights.h"

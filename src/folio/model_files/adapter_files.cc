@@ -23,7 +23,6 @@
 #include "folio/io/torch_file.h"
 #include "folio/model/adapters.h"
 #include "folio/model/block.h"
-#include "folio/model/params.h"
 #include "folio/model_files/families.h"
 #include "folio/model_files/unknown_keys.h"
 #include "folio/tensor/dtype.h"

@@ -17,10 +17,8 @@
 #include "folio/base/strings.h"
 #include "folio/io/checksums.h"
 #include "folio/io/json.h"
-#include "folio/model/config.h"
 #include "folio/model_files/families.h"
 #include "folio/model_files/unknown_keys.h"
-#include "folio/tensor/dtype.h"
 
 namespace folio {
 namespace {

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <set>
-#include <span>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "folio/base/error.h"

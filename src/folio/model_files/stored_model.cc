@@ -5,14 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

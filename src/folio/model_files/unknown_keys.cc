@@ -4,8 +4,6 @@
 
 #include <mutex>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "folio/base/log.h"
 #include "folio/base/strings.h"

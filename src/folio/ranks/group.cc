@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,12 +12,8 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "folio/base/check.h"
 #include "folio/base/clock.h"
-#include "folio/base/error.h"
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
 #include "folio/ranks/transport.h"

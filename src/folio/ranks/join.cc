@@ -17,7 +17,6 @@
 
 #include "folio/base/error.h"
 #include "folio/base/machine.h"
-#include "folio/ranks/group.h"
 #include "folio/ranks/transport.h"
 
 namespace folio {

@@ -13,7 +13,6 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
-#include "folio/term/terminal_text.h"
 
 namespace folio {
 namespace {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include "folio/formats/published_models.h"
 #include "folio/model/params.h"
 #include "folio/model_files/adapter_files.h"
-#include "folio/train/config.h"
 #include "folio/train/train_cost.h"
 
 namespace folio {

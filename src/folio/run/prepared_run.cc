@@ -1,9 +1,6 @@
 #include "folio/run/prepared_run.h"
 
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/machine.h"

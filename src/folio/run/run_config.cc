@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "folio/model_files/families.h"
-#include "folio/train/config.h"
 
 namespace folio {
 

@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,7 +24,6 @@
 #include "folio/ranks/group.h"
 #include "folio/run/prepared_run.h"
 #include "folio/run/preview.h"
-#include "folio/run/run_config.h"
 #include "folio/run/run_directory.h"
 #include "folio/run/watchdog.h"
 #include "folio/text/chat.h"

@@ -5,15 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <optional>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
-#include "folio/serve/http.h"
 #include "folio/serve/request_fields.h"
 
 namespace folio {

@@ -4,7 +4,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -16,8 +16,6 @@
 #include "folio/io/json.h"
 #include "folio/serve/access.h"
 #include "folio/serve/generated_texts.h"
-#include "folio/serve/http.h"
-#include "folio/serve/request_fields.h"
 #include "folio/text/chat_encoder.h"
 
 namespace folio {

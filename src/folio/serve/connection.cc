@@ -8,23 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <boost/asio/post.hpp>
 #include <boost/beast/http/status.hpp>
-#include <cstddef>
 #include <ctime>
-#include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/base/log.h"
 #include "folio/serve/access.h"
-#include "folio/serve/http.h"
 
 namespace folio {
 

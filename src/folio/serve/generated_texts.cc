@@ -6,13 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
-#include <optional>
-#include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/infer/token_probabilities.h"
 #include "folio/serve/access.h"
-#include "folio/serve/http.h"
 
 namespace folio {
 

@@ -6,7 +6,6 @@
 
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
-#include "folio/io/json.h"
 
 namespace folio {
 namespace {

@@ -6,11 +6,9 @@
 #include <bit>
 #include <cctype>
 #include <cmath>
-#include <string_view>
 
 #include "folio/base/strings.h"
 #include "folio/io/decompress.h"
-#include "folio/serve/http.h"
 
 namespace folio {
 namespace {

@@ -24,9 +24,7 @@
 #include "folio/model/transformer.h"
 #include "folio/serve/access.h"
 #include "folio/serve/generated_texts.h"
-#include "folio/serve/http.h"
 #include "folio/serve/page_files.h"
-#include "folio/serve/request_fields.h"
 #include "folio/text/bpe_tokenizer.h"
 
 namespace folio {

@@ -10,13 +10,10 @@
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/inspect/activation_stats.h"
-#include "folio/inspect/attention.h"
 #include "folio/inspect/lens.h"
 #include "folio/model/config.h"
-#include "folio/serve/http.h"
 #include "folio/serve/page_files.h"
 #include "folio/serve/page_model.h"
-#include "folio/serve/request_fields.h"
 
 namespace folio {
 namespace {

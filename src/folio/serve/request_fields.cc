@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <span>
 #include <utility>
 #include <variant>
 
@@ -17,8 +16,6 @@
 #include "folio/base/utf8.h"
 #include "folio/infer/sampling_fields.h"
 #include "folio/infer/text_streamer.h"
-#include "folio/io/json.h"
-#include "folio/serve/http.h"
 #include "folio/text/chat_json.h"
 
 namespace folio {

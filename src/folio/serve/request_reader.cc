@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
-#include <memory>
 #include <string_view>
 #include <utility>
 

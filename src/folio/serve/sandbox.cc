@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
-#include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>

@@ -2,14 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <iterator>
-#include <limits>
 #include <tuple>
-#include <utility>
 
 #include "folio/base/clock.h"
 #include "folio/base/log.h"

@@ -17,8 +17,6 @@
 #include "folio/io/json.h"
 #include "folio/model/config.h"
 #include "folio/model_files/config_json.h"
-#include "folio/serve/completions.h"
-#include "folio/serve/http.h"
 #include "folio/serve/page_files.h"
 #include "folio/serve/page_model.h"
 #include "folio/serve/request_fields.h"

@@ -1,7 +1,6 @@
 #include "folio/serve/sockets.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace folio {

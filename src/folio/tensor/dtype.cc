@@ -1,13 +1,8 @@
 #include "folio/tensor/dtype.h"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <iterator>
-#include <limits>
 #include <utility>
 #include <vector>
 

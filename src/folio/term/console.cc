@@ -16,7 +16,6 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "folio/base/clock.h"

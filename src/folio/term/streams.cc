@@ -12,12 +12,10 @@
 #include <exception>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
-#include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/text/encode_input.h"
 

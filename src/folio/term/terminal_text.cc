@@ -9,7 +9,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "folio/base/check.h"

@@ -1,7 +1,6 @@
 #include "folio/text/bpe_symbols.h"
 
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 

@@ -12,11 +12,7 @@
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
 #include "folio/io/posix.h"
-#include "folio/text/added_tokens.h"
-#include "folio/text/bpe_encoder.h"
 #include "folio/text/nfc.h"
-#include "folio/text/special_tokens.h"
-#include "folio/text/split.h"
 #include "folio/text/tokenizer_json_writer.h"
 
 namespace folio {

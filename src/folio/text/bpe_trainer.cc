@@ -12,7 +12,6 @@
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/text/bpe_vocab.h"
 #include "folio/text/pair_merger.h"
 #include "folio/text/pretoken_counter.h"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include "folio/base/error.h"
 #include "folio/text/special_tokens.h"

@@ -10,7 +10,6 @@
 
 #include "folio/base/error.h"
 #include "folio/io/file.h"
-#include "folio/io/json.h"
 #include "folio/io/model_dir.h"
 #include "folio/text/chat_answers.h"
 #include "folio/text/chat_template.h"

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,15 +16,12 @@
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/gguf.h"
 #include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/chat.h"
 #include "folio/text/split.h"
-#include "folio/text/token_roles.h"
-#include "folio/text/tokenizer.h"
 #include "folio/text/tokenizer_json_writer.h"
 #include "folio/text/vocab_files.h"
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "folio/text/jinja_builtins.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <span>
 #include <tuple>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "folio/text/pretoken_cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 
 #include "folio/base/check.h"

@@ -7,7 +7,6 @@
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
 #include "folio/text/pretoken_cache.h"
-#include "folio/text/split.h"
 
 namespace folio {
 

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 #include "folio/base/check.h"
-#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {

@@ -1,7 +1,6 @@
 #include "folio/text/split.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>

@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "folio/base/hash.h"
-#include "folio/base/utf8.h"
-#include "folio/text/special_tokens.h"
 
 namespace folio {
 namespace {

@@ -4,19 +4,13 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <memory>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "folio/base/error.h"
 #include "folio/base/utf8.h"
-#include "folio/io/json.h"
 #include "folio/text/bpe_tokenizer.h"
-#include "folio/text/bpe_vocab.h"
 #include "folio/text/byte_tokenizer.h"
 #include "folio/text/char_tokenizer.h"
 #include "folio/text/special_tokens.h"

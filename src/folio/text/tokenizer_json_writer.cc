@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "folio/text/bpe_vocab.h"
 #include "folio/text/split.h"
-#include "folio/text/tokenizer.h"
 
 namespace folio {
 namespace {

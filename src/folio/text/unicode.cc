@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <span>
 
 #include "folio/base/check.h"
 

@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "folio/base/base64.h"
 #include "folio/base/error.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
-#include "folio/text/bpe_vocab.h"
 #include "folio/text/published_encodings.h"
 
 namespace folio {

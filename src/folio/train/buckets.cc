@@ -1,18 +1,14 @@
 #include "folio/train/buckets.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "folio/base/check.h"
 #include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
-#include "folio/ranks/group.h"
 
 namespace folio {
 

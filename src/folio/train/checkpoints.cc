@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <system_error>
 #include <utility>
 
@@ -18,14 +17,11 @@
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
-#include "folio/io/posix.h"
 #include "folio/io/safetensors.h"
 #include "folio/model/adapters.h"
 #include "folio/model/lora.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/checkpoint.h"
-#include "folio/ranks/group.h"
-#include "folio/train/buckets.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

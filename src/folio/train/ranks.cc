@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 #include "folio/base/log.h"
 #include "folio/base/math.h"
-#include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
-#include "folio/train/config.h"
 
 namespace folio {
 

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <limits>
-#include <string>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"

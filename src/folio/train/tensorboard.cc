@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <string>
 #include <system_error>
 #include <vector>
 
@@ -19,7 +18,6 @@
 #include "folio/base/machine.h"
 #include "folio/io/crc32c.h"
 #include "folio/io/file.h"
-#include "folio/io/posix.h"
 
 namespace folio {
 namespace {

@@ -11,7 +11,6 @@
 #include "folio/model/adapters.h"
 #include "folio/model/params.h"
 #include "folio/train/checkpoints.h"
-#include "folio/train/config.h"
 #include "folio/train/train_step.h"
 
 namespace folio {

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "folio/train/buckets.h"
-
 namespace folio {
 namespace {
 

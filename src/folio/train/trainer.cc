@@ -4,24 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/io/checksums.h"
-#include "folio/io/model_dir.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/model_files/adapter_files.h"
-#include "folio/model_files/checkpoint.h"
 #include "folio/model_files/families.h"
 #include "folio/model_files/same_model.h"
-#include "folio/ranks/group.h"
 #include "folio/train/buckets.h"
-#include "folio/train/config.h"
 #include "folio/train/evaluate.h"
-#include "folio/train/ranks.h"
-#include "folio/train/run_batches.h"
 
 namespace folio {
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 
 #include "folio/backend/cpu/attention_kernels.h"
 #include "folio/backend/cpu/bf16_product.h"

@@ -4,16 +4,12 @@
 #include <cmath>
 #include <numeric>
 #include <tuple>
-#include <type_traits>
 
-#include "folio/backend/cpu/kernels.h"
 #include "folio/backend/cpu/linear_epilogue.h"
 #include "folio/backend/cpu/stored_numbers.h"
-#include "folio/backend/operands.h"
 #include "folio/base/simd_targets.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/blocks.h"
-#include "folio/tensor/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/linear_rows.cc"

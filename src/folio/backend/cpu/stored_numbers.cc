@@ -7,7 +7,6 @@
 #include <span>
 
 #include "folio/base/check.h"
-#include "folio/tensor/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "folio/backend/cpu/stored_numbers.cc"

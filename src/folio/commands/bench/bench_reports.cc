@@ -6,9 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "folio/base/machine.h"
 #include "folio/base/math.h"

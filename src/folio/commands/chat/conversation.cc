@@ -14,7 +14,6 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/strings.h"
-#include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/term/terminal_text.h"
 #include "folio/text/special_tokens.h"

@@ -14,7 +14,6 @@
 #include "folio/commands/model_flags.h"
 #include "folio/infer/sampling_fields.h"
 #include "folio/inspect/token_names.h"
-#include "folio/io/json.h"
 
 namespace folio {
 namespace {

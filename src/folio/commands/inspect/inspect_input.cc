@@ -13,7 +13,6 @@
 #include "folio/base/error.h"
 #include "folio/base/signals.h"
 #include "folio/base/strings.h"
-#include "folio/commands/model_flags.h"
 #include "folio/io/byte_input.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
