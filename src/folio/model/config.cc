@@ -40,9 +40,17 @@ std::string NormText(const GptConfig& config) {
                      config.sublayer_layout().one_norm ? ", shared by both" : "");
 }
 
-// "times 2"; empty for a factor of 1.
-std::string Times(double factor) {
-  return factor == 1 ? "" : fmt::format("times {:.6g}", factor);
+// Lines of `folio inspect model`: a number that is not `plain`, and a text of models that have a
+// switch on.
+GptRow::Fact NumberOf(double GptConfig::*member, const char* format, double plain) {
+  return [=](const GptConfig& config) {
+    const double number = config.*member;
+    return number == plain ? "" : fmt::format(fmt::runtime(format), number);
+  };
+}
+
+GptRow::Fact Where(bool GptConfig::*on, const char* text) {
+  return [=](const GptConfig& config) { return std::string(config.*on ? text : ""); };
 }
 
 Field LayerKindsField(std::string key, LayerKinds* value, std::string help) {
@@ -128,102 +136,95 @@ std::vector<GptRow> GptConfig::Rows() {
       Field{"n_inner", &n_inner, "width of the feed-forward layer; null means 4 n_embd", 1,
             kMaxSize},
       GptRow(ChoiceField("activation_function", &activation_function,
-                         "activation of the feed-forward layer"))
-          .As(kDetail)
+                         "activation of the feed-forward layer"),
+             kDetail)
           .OnPage("activation"),
-      GptRow(ChoiceField("mlp", &mlp, "feed-forward layer: plain, or gated by the activation"))
-          .As(kSwitch),
+      GptRow(ChoiceField("mlp", &mlp, "feed-forward layer: plain, or gated by the activation"),
+             kSwitch),
       GptRow(
           ChoiceField("norm", &norm,
-                      "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights"))
-          .As(kSwitch)
+                      "LayerNorm, or RMSNorm: with weights, with 1 + weights, or without weights"),
+          kSwitch)
           .OnPage("norm")
           .Says("norm", NormText),
       Field{"layer_norm_epsilon", &layer_norm_epsilon, "added to the variance", 0, 1},
       GptRow(Field{"scale_attn_weights", &scale_attn_weights,
-                   "divide attention scores by the square root of the size of a head"})
-          .As(kSwitch),
+                   "divide attention scores by the square root of the size of a head"},
+             kSwitch),
       GptRow(Field{"scale_attn_by_inverse_layer_idx", &scale_attn_by_inverse_layer_idx,
-                   "divide attention scores of block i also by i, counted from 1"})
-          .As(kSwitch),
+                   "divide attention scores of block i also by i, counted from 1"},
+             kSwitch),
       Field{"reorder_and_upcast_attn", &reorder_and_upcast_attn,
             "for other programs: compute attention in float32, which folio always does"},
       GptRow(Field{"attention_scale", &attention_scale,
-                   "factor of attention scores; 0 means 1 / sqrt(D)", 0, 1e6})
-          .As(kSwitch)
-          .Says("scores",
-                [](const C& c) {
-                  return c.attention_scale > 0 ? fmt::format("times {:.6g}", c.attention_scale)
-                                               : "";
-                }),
+                   "factor of attention scores; 0 means 1 / sqrt(D)", 0, 1e6},
+             kSwitch)
+          .Says("scores", NumberOf(&C::attention_scale, "times {:.6g}", 0)),
       GptRow(Field{"attention_cap", &attention_cap,
-                   "c: attention scores become c tanh(score / c); 0: no cap", 0, 1e6})
-          .As(kSwitch)
-          .Says("score cap",
-                [](const C& c) {
-                  return c.attention_cap > 0 ? fmt::format("{}", c.attention_cap) : "";
-                }),
+                   "c: attention scores become c tanh(score / c); 0: no cap", 0, 1e6},
+             kSwitch)
+          .Says("score cap", NumberOf(&C::attention_cap, "{}", 0)),
       GptRow(
           ChoiceField(
               "qk_norm", &qk_norm,
               "RMSNorm of queries and keys: of each head, of all heads together (full), or of each "
-              "head after rotary positions"))
-          .As(kSwitch)
+              "head after rotary positions"),
+          kSwitch)
           .Says("qk norm",
                 [](const C& c) { return std::string(c.has_qk_norm() ? NameOf(c.qk_norm) : ""); }),
-      GptRow(Field{"qk_scale", &qk_scale, "factor of the result of qk_norm", 0, 1e6}).As(kSwitch),
+      GptRow(Field{"qk_scale", &qk_scale, "factor of the result of qk_norm", 0, 1e6}, kSwitch),
       GptRow(
           ChoiceField("position_embedding", &position_embedding,
-                      "positions are added to the embeddings, or rotate queries and keys (rotary)"))
-          .As(kSwitch)
+                      "positions are added to the embeddings, or rotate queries and keys (rotary)"),
+          kSwitch)
           .OnPage("positions"),
       GptRow(
-          Field{"rope_theta", &rope_theta, "base of the frequencies of rotary positions", 1, 1e12})
-          .As(kSwitch),
-      GptRow(Field{"rotary_dim", &rotary_dim,
-                   "dimensions of a head that rotary positions rotate; null means all", 2,
-                   kMaxSize})
-          .As(kSwitch),
+          Field{"rope_theta", &rope_theta, "base of the frequencies of rotary positions", 1, 1e12},
+          kSwitch),
+      GptRow(
+          Field{"rotary_dim", &rotary_dim,
+                "dimensions of a head that rotary positions rotate; null means all", 2, kMaxSize},
+          kSwitch),
       GptRow(ChoiceField("rope_scaling", &rope_scaling,
-                         "method that extends rotary positions beyond the original context"))
-          .As(kSwitch),
+                         "method that extends rotary positions beyond the original context"),
+             kSwitch),
       Field{"rope_factor", &rope_factor, "factor of rope_scaling", 1, 1e6},
       GptRow(Field{"rope_low_freq_factor", &rope_low_freq_factor,
                    "llama3: wavelengths above the original context divided by this are scaled", 0,
-                   1e6})
-          .As(kDetail),
+                   1e6},
+             kDetail),
       GptRow(Field{"rope_high_freq_factor", &rope_high_freq_factor,
                    "llama3: wavelengths below the original context divided by this are not scaled",
-                   0, 1e6})
-          .As(kDetail),
-      GptRow(Field{"rope_beta_fast", &rope_beta_fast,
-                   "yarn: pairs with more rotations in the original context are not scaled", 0,
-                   1e6})
-          .As(kDetail),
+                   0, 1e6},
+             kDetail),
+      GptRow(
+          Field{"rope_beta_fast", &rope_beta_fast,
+                "yarn: pairs with more rotations in the original context are not scaled", 0, 1e6},
+          kDetail),
       GptRow(Field{"rope_beta_slow", &rope_beta_slow,
-                   "yarn: pairs with fewer rotations in the original context are scaled", 0, 1e6})
-          .As(kDetail),
+                   "yarn: pairs with fewer rotations in the original context are scaled", 0, 1e6},
+             kDetail),
       GptRow(Field{"rope_attention_factor", &rope_attention_factor,
                    "factor of rotated queries and keys; 0 means 0.1 ln(rope_factor) + 1 for yarn, "
                    "sqrt(1 + ln(rope_factor) / ln(rope_original_positions)) for longrope",
-                   0, 1e6})
-          .As(kDetail),
+                   0, 1e6},
+             kDetail),
       Field{"rope_original_positions", &rope_original_positions,
             "context before rope_scaling; null means n_positions", 1, kMaxSize},
       GptRow(NumbersField("rope_short_factors", &rope_short_factors,
                           "longrope: divisor of each pair's frequency if n_positions is at most "
-                          "rope_original_positions: 1,1.5"))
-          .As(kSwitch),
+                          "rope_original_positions: 1,1.5"),
+             kSwitch),
       GptRow(NumbersField("rope_long_factors", &rope_long_factors,
-                          "longrope: the same if n_positions is larger"))
-          .As(kDetail),
+                          "longrope: the same if n_positions is larger"),
+             kDetail),
       GptRow(Field{"no_rope_every", &no_rope_every,
-                   "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535})
-          .As(kSwitch),
+                   "n: layers n, 2n, 3n ... have no rotary positions; 0: all have", 0, 65535},
+             kSwitch),
       GptRow(Field{"sliding_window", &sliding_window,
                    "number of positions that layers of kind w attend to, including the token's own",
-                   1, kMaxSize})
-          .As(kSwitch)
+                   1, kMaxSize},
+             kSwitch)
           .Says("windows",
                 [](const C& c) {
                   return c.has_window() ? fmt::format("{} tokens in layers w of {}",
@@ -233,24 +234,24 @@ std::vector<GptRow> GptConfig::Rows() {
                 }),
       GptRow(LayerKindsField(
                  "layer_kinds", &layer_kinds,
-                 "kinds of the layers, repeated: f for full attention, w for a sliding window"))
-          .As(kSwitch),
+                 "kinds of the layers, repeated: f for full attention, w for a sliding window"),
+             kSwitch),
       GptRow(
           Field{"rope_window_theta", &rope_window_theta,
                 "rope_theta of layers of kind w, without rope_scaling; 0: the same as other layers",
-                0, 1e12})
-          .As(kSwitch),
+                0, 1e12},
+          kSwitch),
       GptRow(ChoiceField(
                  "norm_position", &norm_position,
                  "norms before each sublayer (pre, GPT-2), after each residual sum (post), on the "
-                 "output of each sublayer (branch), or before and on the output (both)"))
-          .As(kSwitch)
+                 "output of each sublayer (branch), or before and on the output (both)"),
+             kSwitch)
           .OnPage("norm_position"),
       GptRow(ChoiceField(
                  "block", &block,
                  "attention before the feed-forward layer (serial), or both in parallel with two "
-                 "norms or one"))
-          .As(kSwitch)
+                 "norms or one"),
+             kSwitch)
           .OnPage("block")
           .Says("block",
                 [](const C& c) {
@@ -259,56 +260,41 @@ std::vector<GptRow> GptConfig::Rows() {
                           ? "parallel: attention and feed-forward read the same input"
                           : "");
                 }),
-      GptRow(Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6})
-          .As(kSwitch)
+      GptRow(Field{"embedding_scale", &embedding_scale, "factor of the embeddings", -1e6, 1e6},
+             kSwitch)
           .OnPage("embedding_scale")
-          .Says("embeddings", [](const C& c) { return Times(c.embedding_scale); }),
+          .Says("embeddings", NumberOf(&C::embedding_scale, "times {:.6g}", 1)),
       GptRow(Field{"embedding_norm", &embedding_norm,
-                   "apply RMSNorm without weights to the embeddings"})
-          .As(kSwitch | kNotSharded)
+                   "apply RMSNorm without weights to the embeddings"},
+             kSwitch | kNotSharded)
           .OnPage("embedding_norm")
-          .Says("embedding norm",
-                [](const C& c) {
-                  return std::string(c.embedding_norm ? "RMSNorm without weights" : "");
-                }),
+          .Says("embedding norm", Where(&C::embedding_norm, "RMSNorm without weights")),
       GptRow(Field{"smear", &smear,
-                   "add the embedding of the previous token to each, through a learned gate"})
-          .As(kSwitch | kNotSharded)
+                   "add the embedding of the previous token to each, through a learned gate"},
+             kSwitch | kNotSharded)
           .OnPage("smear")
-          .Says("smear",
-                [](const C& c) {
-                  return std::string(c.smear ? "the embedding of the previous token, through a gate"
-                                             : "");
-                }),
+          .Says("smear", Where(&C::smear, "the embedding of the previous token, through a gate")),
       GptRow(Field{"residual_lambdas", &residual_lambdas,
                    "each block reads the residual stream and the embeddings, each with a learned "
-                   "factor"})
-          .As(kSwitch | kNotSharded)
+                   "factor"},
+             kSwitch | kNotSharded)
           .OnPage("residual_lambdas")
-          .Says(
-              "lambdas",
-              [](const C& c) {
-                return std::string(
-                    c.residual_lambdas
-                        ? "factors of the residual stream and of the embeddings, before each block"
-                        : "");
-              }),
+          .Says("lambdas",
+                Where(&C::residual_lambdas,
+                      "factors of the residual stream and of the embeddings, before each block")),
       GptRow(Field{"value_embeddings", &value_embeddings,
                    "every second layer up to the last has an embedding table that is added to the "
-                   "values of attention through learned gates"})
-          .As(kSwitch | kNotSharded)
+                   "values of attention through learned gates"},
+             kSwitch | kNotSharded)
           .OnPage("value_embeddings")
           .Says("value embeddings",
-                [](const C& c) {
-                  return std::string(c.value_embeddings ? "in every second layer, through gates"
-                                                        : "");
-                }),
+                Where(&C::value_embeddings, "in every second layer, through gates")),
       GptRow(
           Field{
               "backout", &backout,
               "subtract the residual stream after the middle block, with a learned factor, before "
-              "ln_f"})
-          .As(kSwitch | kNotSharded)
+              "ln_f"},
+          kSwitch | kNotSharded)
           .OnPage("backout")
           .Says("backout",
                 [](const C& c) {
@@ -317,74 +303,72 @@ std::vector<GptRow> GptConfig::Rows() {
                                    : "";
                 }),
       GptRow(Field{"residual_scale", &residual_scale, "factor of the output of each sublayer", -1e6,
-                   1e6})
-          .As(kSwitch)
+                   1e6},
+             kSwitch)
           .OnPage("residual_scale")
-          .Says("residuals", [](const C& c) { return Times(c.residual_scale); }),
-      GptRow(Field{"logit_scale", &logit_scale, "factor of the logits", -1e6, 1e6})
-          .As(kSwitch)
-          .Says("logits", [](const C& c) { return Times(c.logit_scale); }),
+          .Says("residuals", NumberOf(&C::residual_scale, "times {:.6g}", 1)),
+      GptRow(Field{"logit_scale", &logit_scale, "factor of the logits", -1e6, 1e6}, kSwitch)
+          .Says("logits", NumberOf(&C::logit_scale, "times {:.6g}", 1)),
       GptRow(
-          Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0: no cap", 0, 1e6})
-          .As(kSwitch)
-          .Says("logit cap",
-                [](const C& c) { return c.logit_cap > 0 ? fmt::format("{}", c.logit_cap) : ""; }),
+          Field{"logit_cap", &logit_cap, "c: logits become c tanh(logit / c); 0: no cap", 0, 1e6},
+          kSwitch)
+          .Says("logit cap", NumberOf(&C::logit_cap, "{}", 0)),
       GptRow(
           Field{
               "causal", &causal,
               "tokens attend only to earlier tokens; false: to all (bidirectional), and the model "
-              "cannot generate text"})
-          .As(kSwitch),
-      GptRow(Field{"bias", &bias, "biases in Linear and LayerNorm layers"}).As(kSwitch),
+              "cannot generate text"},
+          kSwitch),
+      GptRow(Field{"bias", &bias, "biases in Linear and LayerNorm layers"}, kSwitch),
       GptRow(Field{"attention_bias", &attention_bias,
-                   "biases of c_attn and its c_proj; null follows bias"})
-          .As(kSwitch),
-      GptRow(Field{"qkv_bias", &qkv_bias, "biases of c_attn; null follows attention_bias"})
-          .As(kSwitch),
-      GptRow(Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"})
-          .As(kSwitch),
+                   "biases of c_attn and its c_proj; null follows bias"},
+             kSwitch),
+      GptRow(Field{"qkv_bias", &qkv_bias, "biases of c_attn; null follows attention_bias"},
+             kSwitch),
+      GptRow(Field{"mlp_bias", &mlp_bias, "biases of c_fc and its c_proj; null follows bias"},
+             kSwitch),
       GptRow(
-          Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"})
-          .As(kSwitch),
-      GptRow(Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"}).As(kSwitch),
+          Field{"layer_norm_bias", &layer_norm_bias, "biases of the LayerNorms; null follows bias"},
+          kSwitch),
+      GptRow(Field{"lm_head_bias", &lm_head_bias, "a bias for each logit"}, kSwitch),
       GptRow(Field{"tie_word_embeddings", &tie_word_embeddings,
                    "use wte as the matrix of the head, too"})
           .OnPage("tied"),
-      GptRow(Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded())
-          .As(kOfTraining),
-      GptRow(Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded())
-          .As(kOfTraining),
+      GptRow(Field{"embd_pdrop", &embd_pdrop, "dropout after the embeddings", 0, 1}.MaxExcluded(),
+             kOfTraining),
+      GptRow(Field{"attn_pdrop", &attn_pdrop, "dropout of attention weights", 0, 1}.MaxExcluded(),
+             kOfTraining),
       GptRow(Field{"resid_pdrop", &resid_pdrop,
                    "dropout of the output of each sublayer, before the residual sum", 0, 1}
-                 .MaxExcluded())
-          .As(kOfTraining),
+                 .MaxExcluded(),
+             kOfTraining),
       GptRow(Field{"mlp_pdrop", &mlp_pdrop,
                    "dropout inside the feed-forward layer, after the activation", 0, 1}
-                 .MaxExcluded())
-          .As(kOfTraining),
+                 .MaxExcluded(),
+             kOfTraining),
       GptRow(Field{"sublayer_pdrop", &sublayer_pdrop,
                    "dropout of the input of each sublayer, after the LayerNorm of a pre-norm block",
                    0, 1}
-                 .MaxExcluded())
-          .As(kOfTraining),
+                 .MaxExcluded(),
+             kOfTraining),
       GptRow(
           ChoiceField(
               "init", &init,
               "initialisation of matrices; Xavier treats c_attn as one matrix, or split into q, k "
-              "and v; nanochat's uses one rule for each kind of matrix"))
-          .As(kOfTraining),
+              "and v; nanochat's uses one rule for each kind of matrix"),
+          kOfTraining),
       GptRow(Field{"initializer_range", &initializer_range, "standard deviation for init = normal",
-                   0, 100})
-          .As(kOfTraining),
+                   0, 100},
+             kOfTraining),
       GptRow(Field{"init_zero_positions", &init_zero_positions,
-                   "initialise learned positions with zeros"})
-          .As(kOfTraining),
+                   "initialise learned positions with zeros"},
+             kOfTraining),
       GptRow(
           ChoiceField(
               "init_scaled_residuals", &init_scaled_residuals,
               "for init = normal: divide the deviation of residual projections by sqrt(2 n_layer): "
-              "of both, of neither, or only of mlp.c_proj"))
-          .As(kOfTraining),
+              "of both, of neither, or only of mlp.c_proj"),
+          kOfTraining),
       Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
       Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},
   };

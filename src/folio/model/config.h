@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "folio/backend/ops.h"
@@ -161,23 +163,21 @@ struct GptRow : Field {
     kNotSharded = 8,  // ranks cannot share the layers of a model that differs from the default
   };
 
-  unsigned roles = 0;
+  using Fact = std::function<std::string(const GptConfig& config)>;
+
+  unsigned roles;
   std::string_view page = "";   // its name in the page's description of a block; empty: not there
   std::string_view title = "";  // the title of its line in `folio inspect model`
-  std::string (*fact)(const GptConfig& config) = nullptr;  // that line; empty: no line
+  Fact fact = {};               // that line; empty: no line
 
-  GptRow(Field field) : Field(std::move(field)) {}
-  GptRow As(unsigned also) && {
-    roles |= also;
-    return std::move(*this);
-  }
+  GptRow(Field field, unsigned its_roles = 0) : Field(std::move(field)), roles(its_roles) {}
   GptRow OnPage(std::string_view name) && {
     page = name;
     return std::move(*this);
   }
-  GptRow Says(std::string_view heading, std::string (*text)(const GptConfig&)) && {
+  GptRow Says(std::string_view heading, Fact text) && {
     title = heading;
-    fact = text;
+    fact = std::move(text);
     return std::move(*this);
   }
 };
