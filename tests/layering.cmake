@@ -35,6 +35,10 @@ set(uses_cli base io text ranks term)
 set(uses_commands base tensor io backend text plot data model model_files ranks formats term corpus train infer eval inspect lesson
                   serve bench run cli report)
 
+# Files that read and write tensors wherever they lie, in a backend's memory too; rooms of which not all is made ready for
+# that stand here as well.
+set(any_memory "^(backend|tensor|model_files|train|infer|eval|inspect|lesson|serve|api|c|commands|bench|io|formats)/")
+
 # An outside header, and the only files that may include it.
 set(outside hwy json toml curl nettle png zlib archive boost edit mpi seccomp)
 set(hwy_header "^hwy/")
@@ -142,6 +146,12 @@ foreach(file ${files})
   endif()
 
   file(READ ${SOURCE}/folio/${file} text)
+  if(NOT file MATCHES "${test_file}" AND NOT file MATCHES "${any_memory}")
+    string(REGEX MATCH "[.>]data<[^\n]*|\\.raw\\(\\)[^\n]*" pointer "${text}")
+    if(pointer)
+      mistake("${file}: '${pointer}' may lie in a backend's memory: use host<>() or tensor/mirror.h")
+    endif()
+  endif()
   if(NOT file MATCHES "${test_file}")
     string(REGEX MATCHALL "${other_opening}" openings "${text}")
     foreach(opening ${openings})

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "folio/backend/ops.h"
+#include "folio/tensor/memory.h"
 
 namespace folio {
 
@@ -21,11 +22,16 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Runs an operation, one of Operations, and returns when it is done.
+  // Begins an operation, one of Operations. It is done before any later one of this backend, and
+  // before a copy of its memory or Wait returns; in the host's memory, before Run returns.
   template <class Op>
   void Run(const Op& op) {
     RunAny(&op);
   }
+  // Waits until all operations are done.
+  virtual void Wait() {}
+  // The memory in which the operands of operations lie.
+  virtual Memory& memory() { return HostMemory(); }
 
   virtual std::string name() const = 0;          // "reference", "cpu"
   virtual std::string description() const = 0;   // for display: instruction set, libraries

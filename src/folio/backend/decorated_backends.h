@@ -198,6 +198,8 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
   bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
   Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
   std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
+  void Wait() override { backend_->Wait(); }
+  Memory& memory() override { return backend_->memory(); }
 
   template <class Op>
   void Apply(const Op& op) {
@@ -232,6 +234,8 @@ class WatchedBackend final : public GenericBackend<WatchedBackend> {
   bool Supports(Dtype dtype) const override { return backend_.Supports(dtype); }
   Dtype PreferredDtype() const override { return backend_.PreferredDtype(); }
   std::string ProductUnit(Dtype dtype) const override { return backend_.ProductUnit(dtype); }
+  void Wait() override { backend_.Wait(); }
+  Memory& memory() override { return backend_.memory(); }
 
   template <class Op>
   void Apply(const Op& op) {
@@ -272,6 +276,8 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
   Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
   std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
+  void Wait() override { backend_->Wait(); }
+  Memory& memory() override { return backend_->memory(); }
 
   // Times since the start or the last Reset, longest first.
   std::vector<OpTime> Times() const;
@@ -281,6 +287,7 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   void Apply(const Op& op) {
     const auto start = std::chrono::steady_clock::now();
     backend_->Run(op);
+    backend_->Wait();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     double bytes = 0;
     for (const Operand& operand : Operands(op)) bytes += static_cast<double>(operand.bytes());

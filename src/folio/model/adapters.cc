@@ -42,8 +42,8 @@ template <class T>
 void AddProduct(const Tensor& weight, int64_t column, const Tensor& a, const Tensor& b,
                 double scale) {
   const int64_t I = weight.dim(0), width = weight.dim(1), O = b.dim(0), R = a.dim(0);
-  const T *pa = a.data<T>(), *pb = b.data<T>();
-  T* w = weight.data<T>() + column;
+  const T *pa = a.host<T>(), *pb = b.host<T>();
+  T* w = weight.host<T>() + column;
   std::vector<double> turned(static_cast<size_t>(R * O));  // b, by rank
   for (int64_t r = 0; r < R; ++r) {
     for (int64_t o = 0; o < O; ++o) turned[r * O + o] = static_cast<double>(pb[o * R + r]);
@@ -69,7 +69,9 @@ void AddProduct(const Tensor& weight, int64_t column, const Tensor& a, const Ten
 void AddAdapter(const Tensor& weight, int64_t column, const Tensor& a, const Tensor& b,
                 double scale) {
   const auto add = weight.dtype() == Dtype::kF64 ? AddProduct<double> : AddProduct<float>;
-  add(weight, column, a, b, scale);
+  const HostEdit edit(weight);
+  add(edit.tensor(), column, HostCopy(a).tensor(), HostCopy(b).tensor(), scale);
+  edit.Send();
 }
 
 std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
@@ -88,13 +90,13 @@ std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
     }
   };
   for_each_adapted([&](const LinearParams& from, const AdaptedColumns&) {
-    changed[from.weight.raw()] = plan.Add("merged", from.weight.dtype(), from.weight.shape());
+    changed[from.weight.address()] = plan.Add("merged", from.weight.dtype(), from.weight.shape());
   });
   plan.Place();
-  const auto arena = std::make_shared<const Arena>(plan);
+  const auto arena = std::make_shared<const Arena>(plan, weights.tensors().front().memory());
   for_each_adapted([&](const LinearParams& from, const AdaptedColumns& adapted) {
-    const Tensor to = arena->Get(plan, changed.at(from.weight.raw()));
-    std::memcpy(to.raw(), from.weight.raw(), to.bytes());
+    const Tensor to = arena->Get(plan, changed.at(from.weight.address()));
+    CopyElements(from.weight, to);
     int64_t row = 0;
     for (int64_t i = 0; i < adapted.count; ++i) {
       const ColumnRange& range = adapted.ranges[static_cast<size_t>(i)];
@@ -108,7 +110,7 @@ std::unique_ptr<GptWeights> MergeAdapter(const GptWeights& weights) {
   std::vector<Tensor> merged;
   for (const ParamInfo& info : table.params()) {
     const Tensor& here = *tensors.at(info.name);
-    const auto found = changed.find(here.raw());
+    const auto found = changed.find(here.address());
     merged.push_back(found == changed.end() ? here : arena->Get(plan, found->second));
   }
   return std::make_unique<GptWeights>(table, std::move(merged), arena);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <tuple>
-#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"

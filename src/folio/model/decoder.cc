@@ -33,32 +33,32 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
       options_(options),
       cache_(config(), options.cache.value_or(options.dtype),
              options.pages > 0 ? options.pages : KvCache::PagesOf(config(), config().n_positions),
-             options.sequences) {
+             options.sequences, backend.memory()) {
   FOLIO_CHECK(backend.Supports(options.dtype) && options.dtype != Dtype::kBF16,
               "decoding is in float32 or 64");
   FOLIO_CHECK(weights.table().shard().whole(), "a shard has no whole row of logits");
   const PassShape longest = Pass(std::max(cache_.page_tokens(), kFewRows));
   plan_ = PlanBuffers(longest);
-  arena_ = Arena(plan_);
+  arena_ = Arena(plan_, backend.memory());
   BindBuffers(longest, plan_, arena_, buffers_);
   const int64_t N = longest.T, W = KvCache::PagesOf(config(), capacity());
-  const auto add = [&](std::string name, Dtype dtype, const Shape& shape) {
-    return cached_plan_.Add(std::move(name), dtype, shape);
-  };
-  const auto tables = add("tables", Dtype::kI32, {N, W}), places = add("places", Dtype::kI32, {N});
-  const auto window_tables = add("window_tables", Dtype::kI32, {N, W});
+  const auto tables = cached_plan_.AddMirrored("tables", Dtype::kI32, {N, W});
+  const auto places = cached_plan_.AddMirrored("places", Dtype::kI32, {N});
+  const auto window_tables = cached_plan_.AddMirrored("window_tables", Dtype::kI32, {N, W});
   const Shape rows = {capacity(), config().head_layout().kv_width()};
-  const auto keys = add("keys", options.dtype, rows), values = add("values", options.dtype, rows);
+  const auto keys = cached_plan_.Add("keys", options.dtype, rows);
+  const auto values = cached_plan_.Add("values", options.dtype, rows);
   cached_plan_.Place();
-  cached_arena_ = Arena(cached_plan_);
-  const auto get = [&](MemoryPlan::Id id) { return cached_arena_.Get(cached_plan_, id); };
+  cached_arena_ = Arena(cached_plan_, backend.memory());
   cached_ = {.pages = cache_.layers(),
-             .tables = get(tables),
-             .window_tables = get(window_tables),
-             .keys = get(keys),
-             .values = get(values)};
-  positions_ = get(places);
-  if (buffers_.sinusoids) FillSinusoids(buffers_.sinusoids);
+             .keys = cached_arena_.Get(cached_plan_, keys),
+             .values = cached_arena_.Get(cached_plan_, values)};
+  tables_ = cached_arena_.GetMirror(cached_plan_, tables);
+  window_tables_ = cached_arena_.GetMirror(cached_plan_, window_tables);
+  positions_ = cached_arena_.GetMirror(cached_plan_, places);
+  if (!buffers_.sinusoids) return;
+  FillSinusoids(buffers_.sinusoids.host);
+  buffers_.sinusoids.Send();
 }
 
 PassShape Decoder::Pass(int64_t rows) const {
@@ -71,19 +71,23 @@ PassShape Decoder::Pass(int64_t rows) const {
 
 void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows, bool windows) {
   const int64_t width = config().head_layout().kv_width();
-  const Tensor tables = First(cached_.tables, {rows, 1}), positions = First(positions_, {rows});
-  const SequenceView k(First(cached_.keys, {rows, width}), 1, rows, 0, width);
-  const SequenceView v(First(cached_.values, {rows, width}), 1, rows, 0, width);
-  std::iota(positions.data<int32_t>(), positions.data<int32_t>() + rows, 0);
+  const Mirror tables = tables_.First({rows, 1}), positions = positions_.First({rows});
+  const SequenceView k(cached_.keys.First({rows, width}), 1, rows, 0, width);
+  const SequenceView v(cached_.values.First({rows, width}), 1, rows, 0, width);
+  const auto fill_tables = [&](int32_t page) {
+    std::fill_n(tables.host.host<int32_t>(), rows, page);
+    tables.Send();
+  };
+  std::iota(positions.host.host<int32_t>(), positions.host.host<int32_t>() + rows, 0);
+  positions.Send();
   for (int64_t l = 0; l < config().n_layer; ++l) {
     if ((config().layer(l).window > 0) != windows) continue;
     const Tensor& pages = cache_.layers()[static_cast<size_t>(l)];
-    std::fill_n(tables.data<int32_t>(), rows, from);
-    backend_.Run(
-        CacheRead{.pages = pages, .table = tables.Slice(0, 1).Reshape({1}), .k = k, .v = v});
-    std::fill_n(tables.data<int32_t>(), rows, to);
-    backend_.Run(
-        CacheWrite{.k = k, .v = v, .tables = tables, .positions = positions, .pages = pages});
+    fill_tables(from);
+    backend_.Run(CacheRead{.pages = pages, .table = tables.device.First({1}), .k = k, .v = v});
+    fill_tables(to);
+    backend_.Run(CacheWrite{
+        .k = k, .v = v, .tables = tables.device, .positions = positions.device, .pages = pages});
   }
 }
 
@@ -114,33 +118,39 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
   }
   const int64_t N = RowsOf(pieces);
   BindBuffers(Pass(N), plan_, arena_, buffers_);
-  const int64_t W = cached_.tables.dim(1);
-  CachedRows rows = cached_;
-  rows.tables = First(cached_.tables, {N, W});
-  rows.window_tables = First(cached_.window_tables, {N, W});
+  const int64_t W = tables_.host.dim(1);
+  const Mirror tables = tables_.First({N, W}), window_tables = window_tables_.First({N, W});
+  const Mirror positions = positions_.First({1, N});
   int64_t n = 0;
   for (const SequencePiece& piece : pieces) {
     const int64_t count = std::ssize(piece.ids), size = piece.sequence->size();
-    CopyTokens(piece.ids, buffers_.ids.Reshape({N}).Slice(n, n + count), 0, config().vocab_size);
+    CopyTokens(piece.ids, buffers_.ids.host.Reshape({N}).Slice(n, n + count), 0,
+               config().vocab_size);
     if (buffers_.previous) {
       // The last token so far, if there is one, and then those of the piece.
-      int32_t* previous = buffers_.previous.data<int32_t>() + n;
+      int32_t* previous = buffers_.previous.host.host<int32_t>() + n;
       previous[0] = size == 0 ? kElsewhere : piece.sequence->tokens().back();
       std::copy_n(piece.ids.begin(), count - 1, previous + 1);
     }
     for (int64_t i = 0; i < count; ++i, ++n) {
-      positions_.data<int32_t>()[n] = static_cast<int32_t>(size + i);
-      std::ranges::copy(piece.sequence->pages(), rows.tables.data<int32_t>() + n * W);
-      piece.sequence->WindowPages(rows.window_tables.data<int32_t>() + n * W);
+      positions.host.host<int32_t>()[n] = static_cast<int32_t>(size + i);
+      std::ranges::copy(piece.sequence->pages(), tables.host.host<int32_t>() + n * W);
+      piece.sequence->WindowPages(window_tables.host.host<int32_t>() + n * W);
     }
   }
-  rows.S = positions_.data<int32_t>()[N - 1] + 1;
+  buffers_.ids.Send();
+  if (buffers_.previous) buffers_.previous.Send();
+  for (const Mirror* input : {&positions, &tables, &window_tables}) input->Send();
+  CachedRows rows = cached_;
+  rows.tables = tables.device;
+  rows.window_tables = window_tables.device;
+  rows.S = positions.host.host<int32_t>()[N - 1] + 1;
   TransformerForward({.backend = backend_,
                       .config = config(),
                       .lora = weights_.table().lora(),
                       .B = 1,
                       .T = N,
-                      .positions = First(positions_, {1, N}),
+                      .positions = positions.device,
                       .cached = &rows},
                      weights_.params(), buffers_);
   for (const SequencePiece& piece : pieces) piece.sequence->Advance(piece.ids);
@@ -148,13 +158,14 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
 
 Tensor Decoder::Logits(std::span<const SequencePiece> pieces) {
   const PassContext pass{.backend = backend_, .config = config(), .lora = weights_.table().lora()};
-  const Tensor &x = buffers_.acts.norm_f.out, &logits = buffers_.acts.logits;
+  const Tensor& x = buffers_.acts.norm_f.out;
+  const Mirror& logits = buffers_.acts.logits;
   // Rows that follow each other go through the head together.
   int64_t begin = 0, end = 0, made = 0, n = 0;
   const auto flush = [&] {
     if (begin == end) return;
     HeadLogits(pass, weights_.params(), x.Slice(begin, end),
-               logits.Slice(made, made + end - begin));
+               logits.device.Slice(made, made + end - begin));
     made += end - begin;
   };
   for (const SequencePiece& piece : pieces) {
@@ -167,7 +178,8 @@ Tensor Decoder::Logits(std::span<const SequencePiece> pieces) {
     end = n;
   }
   flush();
-  return logits.Slice(0, made);
+  logits.Slice(0, made).Fetch();
+  return logits.host.Slice(0, made);
 }
 
 void Decoder::Read(CachedSequence& sequence, std::span<const int32_t> ids) {
@@ -187,10 +199,11 @@ Tensor Decoder::Append(CachedSequence& sequence, std::span<const int32_t> ids) {
 
 Tensor Decoder::LogitsOf(int64_t begin, int64_t end) {
   FOLIO_CHECK(end - begin <= kFewRows, "logits of too many rows");
-  const Tensor logits = buffers_.acts.logits.Slice(0, end - begin);
+  const Mirror logits = buffers_.acts.logits.Slice(0, end - begin);
   HeadLogits({.backend = backend_, .config = config(), .lora = weights_.table().lora()},
-             weights_.params(), norm().Slice(begin, end), logits);
-  return logits;
+             weights_.params(), norm().Slice(begin, end), logits.device);
+  logits.Fetch();
+  return logits.host;
 }
 
 Tensor Decoder::Append(std::span<const SequencePiece> pieces) {

@@ -47,14 +47,15 @@ class Decoder {
   int64_t capacity() const { return cache_.capacity(); }  // P, of each sequence
 
   // Appends tokens, each in [0,V), to a sequence of cache(), and returns the logits (1,V) of what
-  // follows the last of them; they stay valid until the next call. REQUIRES: at least one token,
-  // sequence.size() + ids.size() <= capacity(), and free pages.
+  // follows the last of them, for the host; they stay valid until the next call. REQUIRES: at least
+  // one token, sequence.size() + ids.size() <= capacity(), and free pages.
   Tensor Append(CachedSequence& sequence, std::span<const int32_t> ids);
   // Does the same without logits. REQUIRES: as above, but there may be no token.
   void Read(CachedSequence& sequence, std::span<const int32_t> ids);
 
-  // Return the result of the last pass, valid until the next: the final norm (n,C) of all rows, and
-  // the logits (end - begin, V) of some of them. REQUIRES: end - begin <= kFewRows.
+  // Return the result of the last pass, valid until the next: the final norm (n,C) of all rows, in
+  // the backend's memory, and the logits (end - begin, V) of some of them, for the host. REQUIRES:
+  // end - begin <= kFewRows.
   const Tensor& norm() const { return buffers_.acts.norm_f.out; }
   Tensor LogitsOf(int64_t begin, int64_t end);
 
@@ -69,8 +70,6 @@ class Decoder {
  private:
   const GptConfig& config() const { return weights_.config(); }
   PassShape Pass(int64_t rows) const;  // of `rows` new tokens
-  // Returns the first rows of a buffer of the longest pass.
-  static Tensor First(const Tensor& x, Shape shape) { return {x.raw(), x.dtype(), shape}; }
   // Makes one pass up to the final norm. REQUIRES: one piece within a page, or few rows.
   void Forward(std::span<const SequencePiece> pieces);
   // Returns the logits that are wanted after it.
@@ -88,7 +87,8 @@ class Decoder {
   Arena arena_, cached_arena_;
   PassBuffers buffers_;
   CachedRows cached_;
-  Tensor positions_;  // of the rows
+  Mirror positions_;  // of the rows
+  Mirror tables_, window_tables_;
 };
 
 }  // namespace folio

@@ -23,28 +23,28 @@ void RequireBegins(std::span<const int32_t> begins, int64_t B, int64_t T) {
 }
 
 // Tokens, of which those of other shards of the vocabulary of V are kElsewhere.
-void CopyTokensOf(const Shard& shard, int64_t V, std::span<const int32_t> from, const Tensor& to,
+void SendTokensOf(const Shard& shard, int64_t V, std::span<const int32_t> from, const Mirror& to,
                   int32_t lowest) {
-  CopyTokens(from, to, lowest, V);
-  if (shard.whole()) return;
+  CopyTokens(from, to.host, lowest, V);
   const int64_t begin = shard.Begin(V), end = begin + shard.Size(V);
-  for (int32_t& id : std::span(to.data<int32_t>(), from.size())) {
+  for (int32_t& id : std::span(to.host.host<int32_t>(), shard.whole() ? 0 : from.size())) {
     if (id < 0) continue;
     const bool here = id >= begin && id < end;
     id = here ? static_cast<int32_t>(id - begin) : kElsewhere;
   }
+  to.Send();
 }
 
 // The tokens before those of `ids`, (B,T), kElsewhere in front of a text: where its position is 0,
 // or its first key that may be attended to.
-void FillPrevious(std::span<const int32_t> ids, int64_t T, const PassContext& pass,
-                  const Tensor& to) {
-  const auto* position = pass.positions.data<int32_t>();
-  const auto* seen = pass.key_mask.data<uint8_t>();
+void FillPrevious(std::span<const int32_t> ids, int64_t T, const Tensor& positions,
+                  const Tensor& key_mask, const Tensor& to) {
+  const auto* position = positions.host<int32_t>();
+  const auto* seen = key_mask.host<uint8_t>();
   for (size_t n = 0; n < ids.size(); ++n) {
     const bool first = position != nullptr ? position[n] == 0 : std::ssize(ids.first(n)) % T == 0;
     const bool hidden = !first && seen != nullptr && seen[n - 1] == 0;
-    to.data<int32_t>()[n] = first || hidden ? kElsewhere : ids[n - 1];
+    to.host<int32_t>()[n] = first || hidden ? kElsewhere : ids[n - 1];
   }
 }
 
@@ -76,15 +76,18 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
   }
   buffers_ = std::make_unique<PassBuffers>();
   plan_ = PlanBuffers(shape_);
-  arena_ = Arena(plan_);
+  arena_ = Arena(plan_, backend.memory());
   BindBuffers(shape_, plan_, arena_, *buffers_);
-  if (buffers_->sinusoids) FillSinusoids(buffers_->sinusoids);
+  if (buffers_->sinusoids) {
+    FillSinusoids(buffers_->sinusoids.host);
+    buffers_->sinusoids.Send();
+  }
 }
 
 GptPass::~GptPass() = default;
 
 const Tensor& GptPass::losses() const {
-  return buffers_->acts.losses;
+  return buffers_->acts.losses.host;
 }
 
 void GptPass::set_key_mask(Tensor key_mask) {
@@ -94,7 +97,9 @@ void GptPass::set_key_mask(Tensor key_mask) {
                     key_mask.shape().ToString()),
         fmt::format("this pass wants {} {}", DtypeName(Dtype::kU8), Shape{B(), T()}.ToString()));
   }
-  pass_.key_mask = key_mask;
+  host_key_mask_ = key_mask;
+  key_mask_ = DeviceCopy(key_mask, "key_mask", pass_.backend.memory());
+  pass_.key_mask = key_mask_.tensor();
 }
 
 void GptPass::set_mask(Tensor mask) {
@@ -108,24 +113,28 @@ void GptPass::set_mask(Tensor mask) {
         fmt::format("this pass wants {} or {}, {} or {}", DtypeName(Dtype::kU8), DtypeName(number),
                     Shape{1, 1, T(), T()}.ToString(), Shape{B(), 1, T(), T()}.ToString()));
   }
-  pass_.mask = mask;
+  mask_ = DeviceCopy(mask, "mask", pass_.backend.memory());
+  pass_.mask = mask_.tensor();
 }
 
 void GptPass::set_begins(std::span<const int32_t> begins) {
   FOLIO_CHECK(begins.empty() || shape_.options.packed, "not planned for texts");
   if (!begins.empty()) RequireBegins(begins, B(), T());
-  pass_.mask = begins.empty() ? Tensor() : buffers_->same_text;
-  pass_.positions = begins.empty() ? Tensor() : buffers_->positions;
+  pass_.mask = begins.empty() ? Tensor() : buffers_->same_text.device;
+  pass_.positions = begins.empty() ? Tensor() : buffers_->positions.device;
   if (begins.empty()) return;
-  uint8_t* same = buffers_->same_text.data<uint8_t>();
+  uint8_t* same = buffers_->same_text.host.host<uint8_t>();
+  int32_t* positions = buffers_->positions.host.host<int32_t>();
   for (int64_t n = 0; n < B() * T(); ++n) {
     const int64_t first = n / T() * T();  // of the sequence
     const int64_t begin = begins[static_cast<size_t>(n)];
-    buffers_->positions.data<int32_t>()[n] = static_cast<int32_t>(n - first - begin);
+    positions[n] = static_cast<int32_t>(n - first - begin);
     for (int64_t s = 0; s < T(); ++s) {
       same[n * T() + s] = begins[static_cast<size_t>(first + s)] == begin;
     }
   }
+  buffers_->same_text.Send();
+  buffers_->positions.Send();
 }
 
 void GptPass::set_trace(TraceSink* trace) {
@@ -137,8 +146,12 @@ void GptPass::set_trace(TraceSink* trace) {
 void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
                       DropoutContext dropout) {
   FOLIO_CHECK(!dropout.on || shape_.training(), "dropout is for training");
-  CopyTokensOf(pass_.shard, config_.vocab_size, ids, buffers_->ids, 0);
-  if (buffers_->previous) FillPrevious(ids, T(), pass_, buffers_->previous);
+  SendTokensOf(pass_.shard, config_.vocab_size, ids, buffers_->ids, 0);
+  if (buffers_->previous) {
+    FillPrevious(ids, T(), pass_.positions ? buffers_->positions.host : Tensor(), host_key_mask_,
+                 buffers_->previous.host);
+    buffers_->previous.Send();
+  }
   pass_.dropout = dropout;
   TransformerForward(pass_, params, *buffers_);
 }
@@ -149,20 +162,20 @@ void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const 
 }
 
 double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) {
-  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
+  SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
                CrossEntropyForward::kIgnore);
-  HeadForward(pass_, params, buffers_->acts, buffers_->targets);
+  HeadForward(pass_, params, buffers_->acts, buffers_->targets.device);
   return SumOfLosses();
 }
 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
                                 double scale, const GptParams& d_params, bool accumulate) {
   FOLIO_CHECK(shape_.training(), "a forward pass has no backward");
-  CopyTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
+  SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
                CrossEntropyForward::kIgnore);
   pass_.accumulate = accumulate;
   if (!accumulate) ZeroWhatIsAddedTo(d_params);
-  HeadForwardBackward(pass_, params, buffers_->acts, buffers_->targets, scale, d_params,
+  HeadForwardBackward(pass_, params, buffers_->acts, buffers_->targets.device, scale, d_params,
                       buffers_->grads);
   TransformerBackward(pass_, params, *buffers_, d_params);
   return SumOfLosses();
@@ -178,10 +191,11 @@ void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
 }
 
 double GptPass::SumOfLosses() const {
-  const Tensor& losses = buffers_->acts.losses;
+  buffers_->acts.losses.Fetch();
+  const Tensor& losses = buffers_->acts.losses.host;
   double sum = 0;
   for (int64_t n = 0; n < losses.count(); ++n) {
-    sum += losses.dtype() == Dtype::kF64 ? losses.data<double>()[n] : losses.data<float>()[n];
+    sum += losses.dtype() == Dtype::kF64 ? losses.host<double>()[n] : losses.host<float>()[n];
   }
   return sum;
 }

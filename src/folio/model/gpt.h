@@ -37,11 +37,13 @@ class GptPass {
   // Masks and begins of a wrong shape or dtype, and ids and targets that are too many, too few or
   // no tokens, are kUsage Errors here and below, and leave the pass as it was.
 
-  // Keys that may be attended to, (B,T) u8, for the passes to come; empty for all.
+  // Keys that may be attended to, (B,T) u8 in the host's memory, for the passes to come; empty for
+  // all.
   void set_key_mask(Tensor key_mask);
   // Which key each query may attend to beside what the configuration says, for the passes to come:
   // u8, 0 to hide it, or a number() that is added to its score, for each of B sequences or one for
-  // all, (B or 1,1,T,T); empty for none. Must outlive those passes. ops.h says more.
+  // all, (B or 1,1,T,T), in the host's memory; empty for none. Must outlive those passes. ops.h
+  // says more.
   void set_mask(Tensor mask);
   // For the passes to come, texts that lie side by side in a sequence, none of which knows of the
   // others: a token attends only to those of its text and has its position in it. (B*T): where, in
@@ -59,7 +61,7 @@ class GptPass {
   void Forward(const GptParams& params, std::span<const int32_t> ids, DropoutContext dropout = {});
 
   // After Forward, and after what follows it: the logits of rows [begin, end) of the N = B*T, into
-  // out (end - begin, V).
+  // out (end - begin, V) in the backend's memory.
   void Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out);
 
   // After Forward: the sum of the losses of all rows, in nats; targets (B*T), -1 for rows that do
@@ -71,7 +73,7 @@ class GptPass {
   double LossAndBackward(const GptParams& params, std::span<const int32_t> targets, double scale,
                          const GptParams& d_params, bool accumulate = true);
 
-  // Losses of the rows, after Loss or LossAndBackward, (N).
+  // Losses of the rows, after Loss or LossAndBackward, (N), for the host.
   const Tensor& losses() const;
 
  private:
@@ -81,6 +83,8 @@ class GptPass {
 
   GptConfig config_;
   PassShape shape_;
+  DeviceCopy key_mask_, mask_;
+  Tensor host_key_mask_;
   PassContext pass_;
   MemoryPlan plan_;
   Arena arena_;

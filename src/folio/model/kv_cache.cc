@@ -25,7 +25,8 @@ FreePages::FreePages(int64_t pages) : free_(static_cast<size_t>(pages)) {
   for (auto page = free_.begin(); page != free_.end(); ++page) places_.push_back(page);
 }
 
-KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t sequences)
+KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t sequences,
+                 Memory& memory)
     : P_(config.n_positions),
       R_(PageTokens(config)),
       entries_(static_cast<size_t>(pages)),
@@ -42,7 +43,7 @@ KvCache::KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t se
               config.head_layout().Pages(config.layer(l).window > 0 ? windows : pages, R_));
   }
   plan_.Place();
-  arena_ = Arena(plan_);
+  arena_ = Arena(plan_, memory);
   for (MemoryPlan::Id l = 0; l < config.n_layer; ++l) layers_.push_back(arena_.Get(plan_, l));
   if (!has_windows()) return;
   free_windows_ = FreePages(windows);

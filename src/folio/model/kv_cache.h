@@ -48,7 +48,8 @@ class KvCache {
   // `pages` is a hard limit. Pages that nobody has written cost no memory. `sequences` is the
   // largest number at once, 0 for any number: layers with windows need no more pages than these
   // have, and as many again for texts that begin alike.
-  KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t sequences = 0);
+  KvCache(const GptConfig& config, Dtype dtype, int64_t pages, int64_t sequences = 0,
+          Memory& memory = HostMemory());
   KvCache(const KvCache&) = delete;
 
   // Returns the tokens of a page: R of ops.h, and the piece in which a prompt is read.

@@ -70,10 +70,10 @@ HeadResult RunHead(int64_t chunk, bool tied) {
   std::vector<int32_t> targets = {3, -1, 0, 10, 5, 5, -1};
   HeadActivations acts;
   acts.norm_f.out = Tensor(x.data(), {N, C});
-  acts.logits = Tensor(logits.data(), {chunk, V});
-  acts.losses = Tensor(losses.data(), {N});
+  acts.logits.device = Tensor(logits.data(), {chunk, V});
+  acts.losses.device = Tensor(losses.data(), {N});
   acts.loss_lse = Tensor(lse.data(), {N});
-  const GptGradients flow{.d_branch = Tensor(d_x.data(), {N, C}), .d_logits = acts.logits};
+  const GptGradients flow{.d_branch = Tensor(d_x.data(), {N, C}), .d_logits = acts.logits.device};
   HeadForwardBackward(pass, weights.params(), acts, Tensor(targets.data(), {N}), 0.5,
                       grads.params(), flow);
   const std::vector<double> with_backward = losses;

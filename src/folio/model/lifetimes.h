@@ -45,13 +45,13 @@ class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
       if (x) Use(Address(x), access);
     });
     if constexpr (std::is_same_v<Op, ResidualForward>) {
-      if (!op.residual) Copy(op.x.raw(), op.out.raw());
+      if (!op.residual) Copy(op.x.address(), op.out.address());
     } else if constexpr (std::is_same_v<Op, ResidualBackward>) {
-      Copy(op.d_out.raw(), op.d_x.raw());
+      Copy(op.d_out.address(), op.d_x.address());
     }
   }
   // The insides of a pass are shown after the operation that made them.
-  void Take(TracePoint, int64_t, const Tensor& x) override { Use(x.raw(), Access::kRead); }
+  void Take(TracePoint, int64_t, const Tensor& x) override { Use(x.address(), Access::kRead); }
 
  private:
   static constexpr int32_t kNone = -1;
@@ -60,7 +60,7 @@ class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
   class Group final : public TensorParallelGroup {
    public:
     explicit Group(BufferUses& uses) : TensorParallelGroup({}), uses_(uses) {}
-    void Sum(const Tensor& x) override { uses_.Use(x.raw(), Access::kUpdate); }
+    void Sum(const Tensor& x) override { uses_.Use(x.address(), Access::kUpdate); }
     void JoinLosses(const Shard&, const Tensor& targets, const Tensor& lse_parts, const Tensor& lse,
                     const Tensor& losses) override {
       for (const Tensor* x : {&targets, &lse_parts, &lse, &losses}) Sum(*x);
@@ -70,7 +70,7 @@ class BufferUses final : public GenericBackend<BufferUses>, public TraceSink {
     BufferUses& uses_;
   };
 
-  static const std::byte* Address(const Tensor& x) { return x.raw(); }
+  static const std::byte* Address(const Tensor& x) { return x.address(); }
   static const std::byte* Address(const SequenceView& x) { return x.data; }
 
   // The number of the buffer that has the address, or kNone: a parameter's.

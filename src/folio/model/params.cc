@@ -79,12 +79,12 @@ GptParams BindParams(const ParamTable& table, std::span<const Tensor> tensors) {
   return params;
 }
 
-GptWeights::GptWeights(ParamTable table, Dtype dtype, ParamPart part)
+GptWeights::GptWeights(ParamTable table, Dtype dtype, ParamPart part, Memory& memory)
     : table_(std::move(table)), dtype_(dtype) {
   const int64_t size = part == ParamPart::kAll ? table_.flat_size() : table_.trained_size();
   const MemoryPlan::Id id = plan_.Add("weights", dtype, {size});
   plan_.Place();
-  arena_ = Arena(plan_);
+  arena_ = Arena(plan_, memory);
   flat_ = arena_.Get(plan_, id);
   for (const ParamInfo& info : table_.params()) {
     const bool there = part == ParamPart::kAll || info.trained;

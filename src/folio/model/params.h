@@ -68,10 +68,10 @@ enum class ParamPart { kAll, kTrained };
 class GptWeights {
  public:
   explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32,
-                      ParamPart part = ParamPart::kAll)
-      : GptWeights(ParamTable(config), dtype, part) {}
-  explicit GptWeights(ParamTable table, Dtype dtype = Dtype::kF32,
-                      ParamPart part = ParamPart::kAll);
+                      ParamPart part = ParamPart::kAll, Memory& memory = HostMemory())
+      : GptWeights(ParamTable(config), dtype, part, memory) {}
+  explicit GptWeights(ParamTable table, Dtype dtype = Dtype::kF32, ParamPart part = ParamPart::kAll,
+                      Memory& memory = HostMemory());
   // `tensors` are those of the table, only ever read, and live as long as `owner`.
   // Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,

@@ -77,14 +77,16 @@ void CopyShard(const GptWeights& whole, const GptWeights& shard, bool back) {
     if (!of_shard) continue;
     const ParamInfo& info = shard.table().params()[p];
     const PlaceInWhole place(shard.table(), info, whole.table().params()[p].shape);
-    Number* in_whole = of_whole.data<Number>();
-    Number* in_shard = of_shard.data<Number>();
+    const HostEdit whole_edit(of_whole), shard_edit(of_shard);
+    Number* in_whole = whole_edit.elements<Number>().data();
+    Number* in_shard = shard_edit.elements<Number>().data();
     constexpr int64_t kGrain = 1 << 14;
     ParallelRange(info.shape.count(), kGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         (back ? in_whole[place(i)] : in_shard[i]) = back ? in_shard[i] : in_whole[place(i)];
       }
     });
+    (back ? whole_edit : shard_edit).Send();
   }
 }
 

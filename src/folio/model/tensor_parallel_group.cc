@@ -10,6 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 namespace {
@@ -23,7 +24,7 @@ struct TensorPieces {
   int64_t Size(int rank) const { return Begin(rank + 1) - Begin(rank); }
   std::span<std::byte> Of(int rank) const {
     const Tensor piece = x.Reshape({x.count()}).Slice(Begin(rank), Begin(rank + 1));
-    return {piece.raw(), piece.bytes()};
+    return {piece.host_bytes(), piece.bytes()};
   }
 };
 
@@ -66,16 +67,18 @@ void JoinRows(const Shard& shard, const Tensor& targets, const Number* of_shards
     }
     for (int64_t s = 0; s < shard.count; ++s) sum += std::exp(of_shards[s * rows + n] - largest);
     const auto joined = static_cast<Number>(largest + std::log(sum));
-    if (targets.data<int32_t>()[n] >= 0) losses[n] += joined - lse[n];
+    if (targets.host<int32_t>()[n] >= 0) losses[n] += joined - lse[n];
     lse[n] = joined;
   }
 }
 
 }  // namespace
 
-void TensorParallelGroup::Sum(const Tensor& x) {
+void TensorParallelGroup::Sum(const Tensor& of_pass) {
   const int rank = communicator_.rank(), ranks = communicator_.size();
   if (ranks == 1) return;
+  const HostEdit edit(of_pass);
+  const Tensor& x = edit.tensor();
   const TensorPieces pieces{x, ranks};
   const std::span<std::byte> mine = pieces.Of(rank);
   const size_t room = mine.size() * static_cast<size_t>(ranks);
@@ -98,6 +101,7 @@ void TensorParallelGroup::Sum(const Tensor& x) {
   }
   Exchange spread([&](int) { return mine; }, [&](int from) { return pieces.Of(from); });
   communicator_.Do(spread);
+  edit.Send();
 }
 
 void TensorParallelGroup::JoinLosses(const Shard& shard, const Tensor& targets,
@@ -106,15 +110,19 @@ void TensorParallelGroup::JoinLosses(const Shard& shard, const Tensor& targets,
   const int64_t rows = targets.count();
   // Each shard adds its own log-sum-exps to the others' zeros.
   const Tensor all = lse_parts.Reshape({lse_parts.count()}).Slice(0, shard.count * rows);
-  std::memset(all.raw(), 0, all.bytes());
-  const Tensor own = all.Slice(shard.index * rows, (shard.index + 1) * rows);
-  std::memcpy(own.raw(), lse.raw(), own.bytes());
-  Sum(all);
-  if (lse.dtype() == Dtype::kF64) {
-    JoinRows(shard, targets, all.data<double>(), lse.data<double>(), losses.data<double>());
-  } else {
-    JoinRows(shard, targets, all.data<float>(), lse.data<float>(), losses.data<float>());
-  }
+  const HostEdit parts(all, HostEdit::kDiscard), own(lse), own_losses(losses);
+  const Tensor &of_shards = parts.tensor(), &of_rows = own.tensor();
+  std::memset(of_shards.host_bytes(), 0, of_shards.bytes());
+  CopyElements(of_rows, of_shards.Slice(shard.index * rows, (shard.index + 1) * rows));
+  Sum(of_shards);
+  const HostCopy ids(targets);
+  const auto join = [&]<class Number>(Number) {
+    JoinRows(shard, ids.tensor(), of_shards.host<Number>(), of_rows.host<Number>(),
+             own_losses.elements<Number>().data());
+  };
+  lse.dtype() == Dtype::kF64 ? join(double()) : join(float());
+  own.Send();
+  own_losses.Send();
 }
 
 }  // namespace folio

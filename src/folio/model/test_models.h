@@ -8,6 +8,7 @@
 #include "folio/base/rng.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
+#include "folio/tensor/mirror.h"
 
 // Small models for the tests of this room and of those above it.
 
@@ -35,18 +36,20 @@ inline void AddNanochatExtras(GptConfig& config) {
 inline void Scatter(const GptWeights& weights, uint64_t seed) {
   uint64_t stream = 0;
   for (const ParamInfo& info : weights.table().params()) {
-    const Tensor x = weights.table().View(info, weights.flat());
+    const HostEdit edit(weights.table().View(info, weights.flat()));
+    const Tensor& x = edit.tensor();
     const CounterRng rng(seed, stream++);
     for (int64_t i = 0; i < x.count(); ++i) {
       const bool around_one = info.init == InitKind::kOne || info.init == InitKind::kResidualFactor;
       const double center = around_one ? 1 : 0;
       const double value = center + 0.4 * rng.Normal(static_cast<uint64_t>(i));
       if (x.dtype() == Dtype::kF64) {
-        x.data<double>()[i] = value;
+        x.host<double>()[i] = value;
       } else {
-        x.data<float>()[i] = static_cast<float>(value);
+        x.host<float>()[i] = static_cast<float>(value);
       }
     }
+    edit.Send();
   }
 }
 
@@ -61,12 +64,13 @@ inline std::vector<int32_t> RandomTokens(int64_t count, int64_t vocab_size, uint
 
 template <class T>
 std::span<T> Elements(const Tensor& x) {
-  return {x.data<T>(), static_cast<size_t>(x.count())};
+  return {x.host<T>(), static_cast<size_t>(x.count())};
 }
 
 template <class T>
 std::vector<T> Copied(const Tensor& x) {
-  return {x.data<T>(), x.data<T>() + x.count()};
+  const HostCopy copy(x);
+  return {copy.elements<T>().begin(), copy.elements<T>().end()};
 }
 
 }  // namespace folio

@@ -40,7 +40,7 @@ GptParams MadeUpParams(const PassShape& shape, bool trained_only) {
 // Up to logits or losses, and all the way back in training.
 void RunPass(const PassContext& pass, const PassShape& shape, const PassBuffers& buffers) {
   const GptParams params = MadeUpParams(shape, false);
-  const Tensor& logits = buffers.acts.logits;
+  const Tensor& logits = buffers.acts.logits.device;
   TransformerForward(pass, params, buffers);
   if (shape.kind == PassKind::kDecode) {
     return HeadLogits(pass, params, buffers.acts.norm_f.out.Slice(0, logits.dim(0)), logits);
@@ -49,9 +49,10 @@ void RunPass(const PassContext& pass, const PassShape& shape, const PassBuffers&
   PassContext head = pass;
   head.B = 1;
   head.T = std::min(shape.N(), 2 * logits.dim(0));
-  if (!shape.training()) return HeadForward(head, params, buffers.acts, buffers.targets);
+  if (!shape.training()) return HeadForward(head, params, buffers.acts, buffers.targets.device);
   const GptParams d_params = MadeUpParams(shape, true);
-  HeadForwardBackward(head, params, buffers.acts, buffers.targets, 1, d_params, buffers.grads);
+  HeadForwardBackward(head, params, buffers.acts, buffers.targets.device, 1, d_params,
+                      buffers.grads);
   TransformerBackward(pass, params, buffers, d_params);
 }
 
@@ -79,11 +80,11 @@ std::vector<Lifetime> RecordLifetimes(const PassShape& shape, const MemoryPlan& 
                    .shard = shape.shard(),
                    .B = shape.B,
                    .T = shape.T,
-                   .mask = buffers.same_text,
+                   .mask = buffers.same_text.device,
                    .dropout = {.on = shape.training()},
                    .trace = &uses,
                    .group = &uses.group(),
-                   .positions = buffers.positions};
+                   .positions = buffers.positions.device};
   CachedRows cached;
   std::vector<Tensor> pages;
   if (shape.kind == PassKind::kDecode) {
@@ -112,7 +113,11 @@ MemoryPlan PlanBuffers(const PassShape& pass) {
   VisitBuffers(pass, none, [&](const BufferRow& row, const Tensor&) {
     std::string name =
         row.layer < 0 ? std::string(row.name) : fmt::format("h.{}.{}", row.layer, row.name);
-    plan.Add(std::move(name), row.dtype, row.shape);
+    if (row.mirror != nullptr) {
+      plan.AddMirrored(std::move(name), row.dtype, row.shape);
+    } else {
+      plan.Add(std::move(name), row.dtype, row.shape);
+    }
     beyond.push_back(row.beyond);
   });
   const std::vector<Lifetime> lives = RecordLifetimes(pass, plan);
@@ -129,10 +134,12 @@ void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& are
                  PassBuffers& buffers) {
   MemoryPlan::Id next = 0;
   BindBuffersTo(pass, buffers, [&](const BufferRow& row) {
-    const Tensor planned = arena.Get(plan, next++);
+    const MemoryPlan::Id id = next++;
+    const Tensor planned = arena.Get(plan, id);
     FOLIO_CHECK(planned.dtype() == row.dtype && row.shape.count() <= planned.count(),
                 "the plan is another pass's");
-    return Tensor(planned.raw(), row.dtype, row.shape);
+    if (row.mirror != nullptr) *row.mirror = arena.GetMirror(plan, id).host.First(row.shape);
+    return planned.First(row.shape);
   });
 }
 
@@ -226,7 +233,7 @@ struct Mixes {
 // The pass with what the buffers have for all layers.
 PassContext Bound(PassContext pass, const PassBuffers& buffers) {
   for (size_t i = 0; i < pass.angles.size(); ++i) pass.angles[i] = buffers.rotary[i].angles;
-  pass.ids = buffers.ids;
+  pass.ids = buffers.ids.device;
   return pass;
 }
 
@@ -238,7 +245,7 @@ void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest,
                      "a pass has one size, B sequences of T tokens");
   }
   RequireTokens(from, V, "a pass", lowest);
-  std::copy(from.begin(), from.end(), to.data<int32_t>());
+  std::copy(from.begin(), from.end(), to.host<int32_t>());
 }
 
 void TransformerForward(const PassContext& rows, const GptParams& params,
@@ -252,7 +259,7 @@ void TransformerForward(const PassContext& rows, const GptParams& params,
   };
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
   FillRotaryAngles(pass, buffers.rotary);
-  EmbedForward(pass, params, buffers.previous, buffers.sinusoids, acts);
+  EmbedForward(pass, params, buffers.previous.device, buffers.sinusoids.device, acts);
   for (size_t l = 0; l < L; ++l) {
     ready(l);
     mixes.Before(l);
@@ -287,7 +294,7 @@ void TransformerBackward(const PassContext& rows, const GptParams& params,
     mixes.BeforeBackward(l, d_params, grads);
     done(static_cast<int64_t>(l));
   }
-  EmbedBackward(pass, params, buffers.previous, acts, d_params, grads);
+  EmbedBackward(pass, params, buffers.previous.device, acts, d_params, grads);
   done(-1);
 }
 

@@ -23,11 +23,11 @@ struct GptActivations : EmbeddingActivations, HeadActivations {
 
 // All that a pass over (B,T) tokens reads and writes, but parameters.
 struct PassBuffers {
-  Tensor ids, targets;          // (B,T) and (N) i32
-  Tensor previous;              // (B,T) i32, smear: the tokens before, as EmbedForward has them
-  Tensor sinusoids;             // (P,C), empty unless positions are
+  Mirror ids, targets;          // (B,T) and (N) i32
+  Mirror previous;              // (B,T) i32, smear: the tokens before, as EmbedForward has them
+  Mirror sinusoids;             // (P,C), empty unless positions are
   RotaryTables rotary;          // empty unless positions are
-  Tensor positions, same_text;  // (B,T) i32 and (B,1,T,T) u8 if packed: GptPass::set_begins
+  Mirror positions, same_text;  // (B,T) i32 and (B,1,T,T) u8 if packed: GptPass::set_begins
   GptActivations acts;
   GptGradients grads;  // empty unless kTraining
 };
@@ -79,7 +79,8 @@ void BindBuffersTo(const PassShape& pass, PassBuffers& buffers, const TensorOf& 
   if (buffers.rotary[0].frequencies.inverse.empty()) {
     FillRotaryFrequencies(pass.config, buffers.rotary);
   }
-  if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.logits;
+  if (pass.training() && !buffers.grads.d_logits)
+    buffers.grads.d_logits = buffers.acts.logits.device;
 }
 
 // The buffers of a pass, placed by the lives that lifetimes.h records. Throws a kResource Error on
@@ -91,7 +92,7 @@ MemoryPlan PlanBuffers(const PassShape& pass);
 void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& arena,
                  PassBuffers& buffers);
 
-// Copies tokens to a i32 tensor of as many elements. REQUIRES: each in [lowest, V).
+// Copies tokens to a i32 tensor of the host with as many elements. REQUIRES: each in [lowest, V).
 void CopyTokens(std::span<const int32_t> from, const Tensor& to, int32_t lowest, int64_t V);
 
 // A model up to its final LayerNorm, from the tokens in buffers.ids: embeddings, blocks, ln_f. The

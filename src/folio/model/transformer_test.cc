@@ -25,7 +25,11 @@ namespace {
 MemoryPlan Apart(const MemoryPlan& plan) {
   MemoryPlan apart;
   for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
-    apart.Add(buffer.name, buffer.dtype, buffer.shape);
+    if (buffer.mirrored) {
+      apart.AddMirrored(buffer.name, buffer.dtype, buffer.shape);
+    } else {
+      apart.Add(buffer.name, buffer.dtype, buffer.shape);
+    }
   }
   apart.Place();
   return apart;
@@ -133,17 +137,17 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
     const GptParams& p = weights_->params();
     PassBuffers buffers;
     BindBuffers(shape_, memory, arena, buffers);
-    CopyTokens(ids_, buffers.ids, 0, config_.vocab_size);
-    CopyTokens(targets_, buffers.targets, 0, config_.vocab_size);
+    CopyTokens(ids_, buffers.ids.host, 0, config_.vocab_size);
+    CopyTokens(targets_, buffers.targets.host, 0, config_.vocab_size);
     TransformerForward(pass, p, buffers);
     if (!training()) {
-      HeadForward(pass, p, buffers.acts, buffers.targets);
+      HeadForward(pass, p, buffers.acts, buffers.targets.device);
     } else {
       const GptParams& d = grads_->params();
-      HeadForwardBackward(pass, p, buffers.acts, buffers.targets, kScale, d, buffers.grads);
+      HeadForwardBackward(pass, p, buffers.acts, buffers.targets.device, kScale, d, buffers.grads);
       TransformerBackward(pass, p, buffers, d);
     }
-    return Values(buffers.acts.losses);
+    return Values(buffers.acts.losses.host);
   }
 
   static constexpr double kScale = 0.3;

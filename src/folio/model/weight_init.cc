@@ -8,6 +8,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/model/layers/mlp.h"
 #include "folio/model/shard_weights.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 namespace {
@@ -24,16 +25,19 @@ bool IsScaled(const GptConfig& config, const ParamRow& row) {
 }
 
 template <class Value>
-void FillWith(const Tensor& x, Value&& value) {
+void FillWith(const Tensor& param, Value&& value) {
+  const HostEdit edit(param, HostEdit::kDiscard);
+  const Tensor& x = edit.tensor();
   ParallelRange(x.count(), 4096, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       if (x.dtype() == Dtype::kF64) {
-        x.data<double>()[i] = value(i);
+        x.host<double>()[i] = value(i);
       } else {
-        x.data<float>()[i] = static_cast<float>(value(i));
+        x.host<float>()[i] = static_cast<float>(value(i));
       }
     }
   });
+  edit.Send();
 }
 
 // Returns whether first values that nobody draws are those of this kind, and gives x these.
@@ -137,8 +141,8 @@ void CopyRows(const Tensor& from, const Tensor& to) {
   const int64_t had = from.dim(0), rows = to.dim(0);
   const int64_t width = from.count() / had;
   FOLIO_CHECK(to.count() == rows * width, "parameters of another model");
-  const T* source = from.data<T>();
-  T* target = std::copy_n(source, std::min(had, rows) * width, to.data<T>());
+  const T* source = from.host<T>();
+  T* target = std::copy_n(source, std::min(had, rows) * width, to.host<T>());
   if (rows <= had) return;
   std::vector<double> mean(static_cast<size_t>(width));
   for (int64_t row = 0; row < had; ++row) {
@@ -155,7 +159,11 @@ void CopyRows(const Tensor& from, const Tensor& to) {
 }  // namespace
 
 void InitParamFrom(const Tensor& from, const Tensor& to) {
-  to.dtype() == Dtype::kF64 ? CopyRows<double>(from, to) : CopyRows<float>(from, to);
+  const HostCopy old(from);
+  const HostEdit edit(to, HostEdit::kDiscard);
+  const auto copy = to.dtype() == Dtype::kF64 ? CopyRows<double> : CopyRows<float>;
+  copy(old.tensor(), edit.tensor());
+  edit.Send();
 }
 
 void InitWeightsFrom(const GptWeights& from, const GptWeights& to) {
@@ -191,16 +199,20 @@ void InitWeightsLikeTorch(GptWeights& weights, TorchRng& rng) {
   std::vector<float> drawn;
   const auto draw = [&](const ParamInfo& info) { drawn.resize(size_t(info.shape.count())); };
   const auto keep = [&](const ParamInfo& info) {
-    float* to = weights.table().View(info, weights.flat()).data<float>();
+    const HostEdit edit(weights.table().View(info, weights.flat()), HostEdit::kDiscard);
+    const std::span<float> to = edit.elements<float>();
     if (info.kind != ParamKind::kLinear) {
-      std::copy(drawn.begin(), drawn.end(), to);
-      return;
+      std::ranges::copy(drawn, to.begin());
+      return edit.Send();
     }
     // Stored (in,out), drawn (out,in).
     const int64_t I = info.shape[0], O = info.shape[1];
     for (int64_t o = 0; o < O; ++o) {
-      for (int64_t i = 0; i < I; ++i) to[i * O + o] = drawn[static_cast<size_t>(o * I + i)];
+      for (int64_t i = 0; i < I; ++i) {
+        to[static_cast<size_t>(i * O + o)] = drawn[static_cast<size_t>(o * I + i)];
+      }
     }
+    edit.Send();
   };
   const ParamInfo& wte = params.front();
 

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "folio/base/error.h"
-#include "folio/base/machine.h"
 #include "folio/base/strings.h"
 
 namespace folio {
@@ -29,8 +27,16 @@ MemoryPlan::Id MemoryPlan::Add(std::string name, Dtype dtype, Shape shape, int64
                 "lower the batch size, the context or the model's size");
   }
   total_bytes_ += padded;
-  buffers_.push_back({std::move(name), dtype, shape, first_tick, last_tick, padded, 0});
+  buffers_.push_back({std::move(name), dtype, shape, first_tick, last_tick, padded});
   return static_cast<Id>(buffers_.size()) - 1;
+}
+
+MemoryPlan::Id MemoryPlan::AddMirrored(std::string name, Dtype dtype, Shape shape) {
+  const Id id = Add(std::move(name), dtype, shape);
+  Buffer& buffer = buffers_.back();
+  buffer.mirrored = true;
+  buffer.mirror_offset = std::exchange(mirror_bytes_, mirror_bytes_ + buffer.bytes);
+  return id;
 }
 
 void MemoryPlan::SetLife(Id id, int64_t first_tick, int64_t last_tick) {
@@ -79,40 +85,47 @@ size_t MemoryPlan::peak_bytes() const {
   return static_cast<size_t>(peak);
 }
 
-Arena::Arena(const MemoryPlan& plan) : bytes_(plan.arena_bytes()) {
-  if (bytes_ == 0) return;
-  // The system may grant more than there is and end the process when the memory is touched.
-  const uint64_t there = ThisMachinesMemory().total;
-  // Rows far apart, as in columns of a matrix, share an entry of the address cache in large pages;
-  // and untouched memory, such as the end of a KV cache, costs nothing.
-  const bool large = bytes_ >= 4 * kLargePageBytes;
-  if ((there == 0 || bytes_ <= there) && large) {
-    memory_ = {MapZeros(bytes_), FreeArena{bytes_}};
-  } else if (there == 0 || bytes_ <= there) {
-    constexpr size_t kAlign = MemoryPlan::kAlignment;
-    const size_t whole = (bytes_ + kAlign - 1) / kAlign * kAlign;
-    memory_ = {static_cast<std::byte*>(std::aligned_alloc(kAlign, whole)), FreeArena{}};
+Arena::Arena(const MemoryPlan& plan, Memory& memory) {
+  const size_t bytes = plan.arena_bytes();
+  if (bytes == 0) return;
+  std::vector<NamedPart> parts;
+  for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
+    parts.push_back({buffer.name, buffer.offset, buffer.bytes});
   }
+  memory_ = {memory.Allocate(bytes, parts), FreeArena{&memory, bytes}};
   if (memory_ == nullptr) {
-    throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes_))),
+    throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes))),
                 "the system does not have this much free memory",
                 "lower the batch size, the context or the model's size");
   }
-  if (!large) std::memset(memory_.get(), 0, bytes_);
+  if (!memory.on_host()) mirrors_ = std::make_unique<std::byte[]>(plan.mirror_bytes());
 }
 
 Tensor Arena::Get(const MemoryPlan& plan, MemoryPlan::Id id) const {
   const MemoryPlan::Buffer& buffer = plan[id];
-  FOLIO_CHECK(buffer.offset + buffer.bytes <= bytes_, "the plan was not placed for this arena");
-  return {memory_.get() + buffer.offset, buffer.dtype, buffer.shape};
+  const FreeArena& block = memory_.get_deleter();
+  FOLIO_CHECK(buffer.offset + buffer.bytes <= block.bytes,
+              "the plan was not placed for this arena");
+  return {memory_.get() + buffer.offset, buffer.dtype, buffer.shape,
+          block.memory->on_host() ? nullptr : block.memory};
 }
 
-void FreeArena::operator()(std::byte* p) const {
-  if (mapped > 0) {
-    UnmapZeros(p, mapped);
-  } else {
-    std::free(p);
-  }
+Mirror Arena::GetMirror(const MemoryPlan& plan, MemoryPlan::Id id) const {
+  const MemoryPlan::Buffer& buffer = plan[id];
+  FOLIO_CHECK(buffer.mirrored, "the buffer has no mirror");
+  const Tensor device = Get(plan, id);
+  if (device.on_host()) return {device, device};
+  return {device, {mirrors_.get() + buffer.mirror_offset, buffer.dtype, buffer.shape}};
+}
+
+DeviceCopy::DeviceCopy(const Tensor& x, const std::string& name, Memory& memory) : tensor_(x) {
+  if (!x || memory.on_host()) return;
+  MemoryPlan plan;
+  const MemoryPlan::Id id = plan.Add(name, x.dtype(), x.shape());
+  plan.Place();
+  arena_ = Arena(plan, memory);
+  tensor_ = arena_.Get(plan, id);
+  CopyElements(x, tensor_);
 }
 
 }  // namespace folio

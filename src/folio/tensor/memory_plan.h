@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "folio/tensor/memory.h"
+#include "folio/tensor/mirror.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -23,15 +25,20 @@ class MemoryPlan {
     // `bytes` is rounded up to kAlignment, plus one vector that kernels may read past the end.
     size_t bytes = 0;
     size_t offset = 0;  // from the start of the arena, set by Place
+    // The host uses it too: in memory beyond its reach there is a mirror, at this offset of all
+    // mirrors.
+    bool mirrored = false;
+    size_t mirror_offset = 0;
   };
   using Id = int;
 
-  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kAlignment = Memory::kAlignment;
   static constexpr int64_t kAlways = INT64_MAX;  // as last_tick: lives to the end
 
   // Throws a kResource Error if the size, or that of all buffers together, nears 63 bits.
   Id Add(std::string name, Dtype dtype, Shape shape, int64_t first_tick = 0,
          int64_t last_tick = kAlways);
+  Id AddMirrored(std::string name, Dtype dtype, Shape shape);
 
   // Replaces the range of ticks passed to Add.
   void SetLife(Id id, int64_t first_tick, int64_t last_tick);
@@ -41,18 +48,20 @@ class MemoryPlan {
 
   std::span<const Buffer> buffers() const { return buffers_; }
   const Buffer& operator[](Id id) const { return buffers_[static_cast<size_t>(id)]; }
-  size_t arena_bytes() const { return arena_bytes_; }  // after Place
+  size_t arena_bytes() const { return arena_bytes_; }    // after Place
+  size_t mirror_bytes() const { return mirror_bytes_; }  // of all that are mirrored
   size_t peak_bytes() const;  // the most bytes alive at one tick: a lower bound of the arena
 
  private:
   std::vector<Buffer> buffers_;
   size_t total_bytes_ = 0;  // sum of all buffers: an upper bound of every offset and size
-  size_t arena_bytes_ = 0;
+  size_t arena_bytes_ = 0, mirror_bytes_ = 0;
 };
 
 struct FreeArena {
-  size_t mapped = 0;  // bytes of MapZeros; 0 where it was allocated
-  void operator()(std::byte* p) const;
+  Memory* memory = nullptr;
+  size_t bytes = 0;
+  void operator()(std::byte* p) const { memory->Free(p, bytes); }
 };
 
 // Memory for a placed plan, allocated once and zeroed. Throws a kResource Error with the number of
@@ -60,13 +69,31 @@ struct FreeArena {
 class Arena {
  public:
   Arena() = default;
-  explicit Arena(const MemoryPlan& plan);
+  // `memory` must outlive it.
+  explicit Arena(const MemoryPlan& plan, Memory& memory = HostMemory());
 
   Tensor Get(const MemoryPlan& plan, MemoryPlan::Id id) const;
+  // REQUIRES: it is mirrored.
+  Mirror GetMirror(const MemoryPlan& plan, MemoryPlan::Id id) const;
 
  private:
   std::unique_ptr<std::byte, FreeArena> memory_;
-  size_t bytes_ = 0;
+  std::unique_ptr<std::byte[]> mirrors_;  // none where the memory is the host's
+};
+
+// A tensor of the host's for the operations of a backend: the tensor itself where the backend's
+// memory is the host's, else a copy in it.
+class DeviceCopy {
+ public:
+  DeviceCopy() = default;
+  // `memory` must outlive it, and the tensor too if it is no copy. `name` is the copy's in errors.
+  DeviceCopy(const Tensor& x, const std::string& name, Memory& memory);
+
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  Arena arena_;
+  Tensor tensor_;
 };
 
 }  // namespace folio

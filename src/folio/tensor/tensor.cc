@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "folio/tensor/memory.h"
+
 namespace folio {
 
 Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
@@ -23,9 +25,18 @@ std::string Shape::ToString() const {
   return fmt::format("({})", fmt::join(dims(), ", "));
 }
 
+Memory& Tensor::memory() const {
+  return memory_ == nullptr ? HostMemory() : *memory_;
+}
+
 Tensor Tensor::Reshape(Shape shape) const {
   FOLIO_CHECK(shape.count() == count(), "reshape changes the number of elements");
-  return {data_, dtype_, shape};
+  return {data_, dtype_, shape, memory_};
+}
+
+Tensor Tensor::First(Shape shape) const {
+  FOLIO_CHECK(data_ == nullptr || shape.count() <= count(), "the tensor has fewer elements");
+  return {data_, dtype_, shape, memory_};
 }
 
 Tensor Tensor::Slice(int64_t begin, int64_t end) const {
@@ -35,7 +46,8 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   const int64_t row = dim(0) == 0 ? 0 : count() / dim(0);
   dims[0] = end - begin;
   return {data_ + DtypeBytes(dtype_, begin * row), dtype_,
-          Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(shape_.rank())))};
+          Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(shape_.rank()))),
+          memory_};
 }
 
 SequenceView::SequenceView(const Tensor& x, int64_t B_, int64_t T_, int64_t column, int64_t C_)

@@ -34,13 +34,16 @@ class Shape {
   int rank_ = 0;
 };
 
+class Memory;
+
 // A non-owning view of a dense row-major array; copying it copies the view. An empty Tensor (no
 // data) stands for an absent operand.
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(void* data, Dtype dtype, Shape shape)
-      : data_(static_cast<std::byte*>(data)), dtype_(dtype), shape_(shape) {}
+  // In the host's memory, or in that of a backend.
+  Tensor(void* data, Dtype dtype, Shape shape, Memory* memory = nullptr)
+      : data_(static_cast<std::byte*>(data)), memory_(memory), dtype_(dtype), shape_(shape) {}
   template <class T>
   Tensor(T* data, Shape shape) : Tensor(data, DtypeOf<T>(), shape) {}
 
@@ -50,9 +53,26 @@ class Tensor {
   int64_t dim(int i) const { return shape_[i]; }
   int64_t count() const { return shape_.count(); }
   size_t bytes() const { return DtypeBytes(dtype_, count()); }
-  std::byte* raw() const { return data_; }
 
-  // The elements. REQUIRES: T is the dtype's C++ type. Null for an absent operand.
+  bool on_host() const { return memory_ == nullptr; }
+  Memory& memory() const;
+
+  // The elements. REQUIRES: T is the dtype's C++ type, and they lie in the host's memory. Null for
+  // an absent operand.
+  template <class T>
+  T* host() const {
+    RequireHost();
+    return data<T>();
+  }
+  std::byte* host_bytes() const {
+    RequireHost();
+    return data_;
+  }
+  // The place of the first element, which only says which tensor it is.
+  const std::byte* address() const { return data_; }
+
+  // For backends and memories alone, which may read any memory of theirs; else as above.
+  std::byte* raw() const { return data_; }
   template <class T>
   T* data() const {
     FOLIO_CHECK(data_ == nullptr || dtype_ == DtypeOf<T>(), "tensor read as another dtype");
@@ -63,9 +83,16 @@ class Tensor {
   Tensor Reshape(Shape shape) const;
   // Rows [begin, end) of the outermost dimension. REQUIRES: they exist, whole blocks.
   Tensor Slice(int64_t begin, int64_t end) const;
+  // The first elements with another shape; absent where this is. REQUIRES: there are so many.
+  Tensor First(Shape shape) const;
 
  private:
+  void RequireHost() const {
+    FOLIO_CHECK(memory_ == nullptr, "the host reads a tensor in a backend's memory");
+  }
+
   std::byte* data_ = nullptr;
+  Memory* memory_ = nullptr;  // null: the host's
   Dtype dtype_ = Dtype::kF32;
   Shape shape_;
 };

@@ -260,7 +260,7 @@ void AttentionProbabilities(Backend& backend, const GptConfig& config, int64_t l
   const MemoryPlan::Id out = plan.Add("out", q.dtype, {q.B * q.T, q.C});
   const MemoryPlan::Id lse = plan.Add("lse", q.dtype, {q.B, H, q.T});
   plan.Place();
-  const Arena arena(plan);
+  const Arena arena(plan, backend.memory());
   // The weights do not depend on the values.
   backend.Run(AttentionForward{.q = q,
                                .k = k,
@@ -284,7 +284,7 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
                            const Tensor& d_x, bool accumulate) {
   const int64_t B = pass.B, T = pass.T;
   const HeadLayout heads = pass.heads();
-  const Tensor d_qkv = Tensor(grads.d_wide.raw(), grads.d_wide.dtype(), {B * T, heads.qkv_width()});
+  const Tensor d_qkv = grads.d_wide.First({B * T, heads.qkv_width()});
   LinearLayerBackward(pass, layer, kAttnCProj, params.c_proj, acts.c_proj, d_params.c_proj, grads,
                       {.x = acts.attn, .weight = {}, .d_out = d_out, .d_x = grads.d_attn});
   pass.backend.Run(AttentionBackward{.q = View(acts.qkv, B, T, heads.q()),

@@ -7,6 +7,7 @@
 #include "folio/model/context.h"
 #include "folio/model/lora.h"
 #include "folio/model/param_row.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 
@@ -53,6 +54,7 @@ struct BufferRow {
   Dtype dtype;
   Shape shape;
   Beyond beyond = Beyond::kNothing;
+  Tensor* mirror = nullptr;  // where its mirror goes, if the host uses it too (tensor/mirror.h)
 };
 
 // Takes the declarations of a pass's buffers, layer by layer, and hands each to visit(row, slot).
@@ -68,6 +70,12 @@ struct BufferList {
   void Add(std::string_view name, Tensor& slot, Dtype dtype, const Shape& shape,
            Beyond beyond = Beyond::kNothing) const {
     visit(BufferRow{layer, name, dtype, shape, beyond}, slot);
+  }
+  // The host uses it before or after the pass, so `beyond` says.
+  void Add(std::string_view name, Mirror& slot, Dtype dtype, const Shape& shape,
+           Beyond beyond) const {
+    Tensor* const mirror = beyond == Beyond::kNothing ? nullptr : &slot.host;
+    visit(BufferRow{layer, name, dtype, shape, beyond, mirror}, slot.device);
   }
 };
 

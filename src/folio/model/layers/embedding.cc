@@ -9,9 +9,9 @@ void FillSinusoids(const Tensor& out) {
   FOLIO_CHECK(C % 2 == 0, "sines and cosines come in pairs");
   const auto set = [&](int64_t index, double value) {
     if (out.dtype() == Dtype::kF64) {
-      out.data<double>()[index] = value;
+      out.host<double>()[index] = value;
     } else {
-      out.data<float>()[index] = static_cast<float>(value);
+      out.host<float>()[index] = static_cast<float>(value);
     }
   };
   for (int64_t p = 0; p < P; ++p) {

@@ -20,7 +20,7 @@ void VisitPositionParams(const ParamList<Visit>& list, Params& params) {
 }
 
 template <class Visit>
-void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
+void VisitPositionBuffers(const BufferList<Visit>& list, Mirror& sinusoids) {
   const GptConfig& config = list.pass.config;
   if (config.position_embedding != PositionKind::kSinusoidal) return;
   list.Add("sinusoids", sinusoids, list.number(), {config.n_positions, config.n_embd},
@@ -28,7 +28,7 @@ void VisitPositionBuffers(const BufferList<Visit>& list, Tensor& sinusoids) {
 }
 
 // The fixed table: out[p, 2i] = sin(p / 10000^(2i/C)) and out[p, 2i+1] = cos of the same angle. out
-// is (P,C), float32 or float64; C is even.
+// is (P,C), float32 or float64, the host's; C is even.
 void FillSinusoids(const Tensor& out);
 
 // Embeddings: the rows of tokens in wte and those of their positions, times embedding_scale, which

@@ -15,10 +15,10 @@ const Tensor& HeadWeight(const EmbeddingAndHeadParams& params) {
 template <class Chunk>
 void ForEachChunk(const PassContext& pass, const EmbeddingAndHeadParams& params,
                   const HeadActivations& acts, Chunk&& chunk) {
-  const int64_t N = pass.N(), rows = acts.logits.dim(0);
+  const int64_t N = pass.N(), rows = acts.logits.device.dim(0);
   for (int64_t begin = 0; begin < N; begin += rows) {
     const int64_t end = std::min(N, begin + rows);
-    const Tensor logits = acts.logits.Slice(0, end - begin);
+    const Tensor logits = acts.logits.device.Slice(0, end - begin);
     HeadLogits(pass, params, acts.norm_f.out.Slice(begin, end), logits);
     chunk(begin, end, logits);
   }
@@ -28,11 +28,11 @@ void ChunkLosses(const PassContext& pass, const HeadActivations& acts, const Ten
                  int64_t begin, int64_t end, const Tensor& logits) {
   pass.backend.Run(CrossEntropyForward{.logits = logits,
                                        .targets = targets.Slice(begin, end),
-                                       .losses = acts.losses.Slice(begin, end),
+                                       .losses = acts.losses.device.Slice(begin, end),
                                        .lse = acts.loss_lse.Slice(begin, end)});
   if (pass.shard.whole()) return;
   pass.group->JoinLosses(pass.shard, targets.Slice(begin, end), acts.lse_parts,
-                         acts.loss_lse.Slice(begin, end), acts.losses.Slice(begin, end));
+                         acts.loss_lse.Slice(begin, end), acts.losses.device.Slice(begin, end));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void HeadForward(const PassContext& pass, const EmbeddingAndHeadParams& params,
   ForEachChunk(pass, params, acts, [&](int64_t begin, int64_t end, const Tensor& logits) {
     ChunkLosses(pass, acts, targets, begin, end, logits);
   });
-  pass.Sum(acts.losses);
+  pass.Sum(acts.losses.device);
 }
 
 void HeadForwardBackward(const PassContext& pass, const EmbeddingAndHeadParams& params,
@@ -93,7 +93,7 @@ void HeadForwardBackward(const PassContext& pass, const EmbeddingAndHeadParams& 
                                     .transposed = true,
                                     .accumulate_d_weight = pass.accumulate || begin > 0});
   });
-  pass.Sum(acts.losses);
+  pass.Sum(acts.losses.device);
   pass.Sum(grads.d_branch);
 }
 

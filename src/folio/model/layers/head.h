@@ -18,8 +18,9 @@ struct EmbeddingAndHeadParams : EmbeddingParams, HeadParams {};
 
 struct HeadActivations {
   NormActivations norm_f;
-  Tensor logits;                       // (R,V), rows of one chunk
-  Tensor losses, loss_lse, lse_parts;  // (N), (N); in a shard (count,R), of a chunk
+  Mirror logits;               // (R,V), rows of one chunk
+  Mirror losses;               // (N)
+  Tensor loss_lse, lse_parts;  // (N); in a shard (count,R), of a chunk
 };
 
 template <class Visit, class Params>

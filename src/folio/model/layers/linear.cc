@@ -9,7 +9,7 @@ namespace {
 Tensor AdapterInput(const PassContext& pass, const Dropout& dropout, const Tensor& x,
                     const Tensor& scratch) {
   if (!dropout.active()) return x;
-  const Tensor dropped(scratch.raw(), scratch.dtype(), x.shape());
+  const Tensor dropped = scratch.First(x.shape());
   pass.backend.Run(ResidualForward{.x = x, .out = dropped, .dropout = dropout});
   return dropped;
 }
@@ -122,12 +122,9 @@ void LinearLayerBackward(const PassContext& pass, int64_t layer, const Linear& l
   FOLIO_CHECK(!dropout.active() || !op.accumulate_d_x, "dropout would meet other gradients");
   const int64_t O = op.d_out.dim(1), ranks = params.lora_a.dim(0);
   const AdaptedColumns adapted = AdaptedColumnsOf(pass.config, pass.lora, linear, O);
-  const auto as = [](const Tensor& memory, const Shape& shape) {
-    return Tensor(memory.raw(), memory.dtype(), shape);
-  };
-  const Tensor d_lora = as(grads.d_lora, acts.adapted.shape());
-  const Tensor b = SecondMatrix(pass, adapted, params.lora_b, as(grads.lora_spread, {O, ranks}));
-  const Tensor d_b = adapted.parts ? as(grads.d_lora_spread, {O, ranks}) : d_params.lora_b;
+  const Tensor d_lora = grads.d_lora.First(acts.adapted.shape());
+  const Tensor b = SecondMatrix(pass, adapted, params.lora_b, grads.lora_spread.First({O, ranks}));
+  const Tensor d_b = adapted.parts ? grads.d_lora_spread.First({O, ranks}) : d_params.lora_b;
   pass.backend.Run(LinearBackward{.x = acts.adapted,
                                   .weight = b,
                                   .d_out = op.d_out,

@@ -39,7 +39,7 @@ void MlpBackward(const PassContext& pass, int64_t layer, const MlpParams& params
                  const MlpParams& d_params, const GptGradients& grads, const Tensor& d_x,
                  bool accumulate) {
   const Dropout dropout = pass.BlockDropout(layer, kActivationDropout);
-  const Tensor d_fc(grads.d_wide.raw(), grads.d_wide.dtype(), acts.fc.shape());
+  const Tensor d_fc = grads.d_wide.First(acts.fc.shape());
   const bool gated = pass.config.layer(layer).mlp == MlpKind::kGated;
   LinearBackward down{.x = acts.act,
                       .weight = {},

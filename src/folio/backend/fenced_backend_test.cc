@@ -1,0 +1,117 @@
+// The fence finds code that treats a backend's memory as the host's.
+
+#include "folio/backend/fenced_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "folio/tensor/memory_plan.h"
+
+namespace folio {
+namespace {
+
+// Two buffers of a fenced backend.
+struct Buffers {
+  explicit Buffers(FencedOrder order) : backend(MakeFencedBackend(order)) {
+    x_id = plan.AddMirrored("x", Dtype::kF32, {1, 3});
+    y_id = plan.Add("y", Dtype::kF32, {1, 3});
+    plan.Place();
+    arena = Arena(plan, backend->memory());
+    x = arena.GetMirror(plan, x_id);
+    y = arena.Get(plan, y_id);
+    backend->Run(Fill{.out = x.device, .value = 7});
+  }
+
+  std::unique_ptr<Backend> backend;
+  MemoryPlan plan;
+  MemoryPlan::Id x_id, y_id;
+  Arena arena;
+  Mirror x;
+  Tensor y;
+};
+
+class Fence : public testing::TestWithParam<FencedOrder> {
+ protected:
+  Buffers buffers_{GetParam()};
+};
+
+TEST_P(Fence, MirrorsAndCopiesCarryNumbersOverIt) {
+  const Mirror& x = buffers_.x;
+  EXPECT_EQ(x.host.host<float>()[1], 0) << "nobody has fetched it";
+  x.Fetch();
+  EXPECT_EQ(x.host.host<float>()[1], 7);
+  x.host.host<float>()[1] = 5;
+  x.Send();
+  EXPECT_EQ(HostCopy(x.device).elements<float>()[1], 5);
+  const HostEdit edit(x.device);
+  edit.elements<float>()[2] = 4;
+  EXPECT_EQ(HostCopy(x.device).elements<float>()[2], 7) << "nobody has sent it";
+  edit.Send();
+  CopyElements(x.device, buffers_.y);
+  const HostCopy copy(buffers_.y);
+  EXPECT_EQ(std::vector<float>(copy.elements<float>().begin(), copy.elements<float>().end()),
+            (std::vector<float>{7, 5, 4}));
+}
+
+TEST_P(Fence, OperationsRunInTheOrderOfTheirBeginnings) {
+  const Mirror& x = buffers_.x;
+  x.host.host<float>()[0] = 2;
+  x.Send();  // behind the Fill that filled x
+  buffers_.backend->Run(Scale{.x = x.device, .factor = 3});
+  const std::vector<float> ones(3, 1);
+  const DeviceCopy copy(Tensor(const_cast<float*>(ones.data()), {1, 3}), "ones",
+                        buffers_.backend->memory());
+  buffers_.backend->Run(
+      ResidualForward{.residual = x.device, .x = copy.tensor(), .out = buffers_.y});
+  EXPECT_EQ(HostCopy(buffers_.y).elements<float>()[0], 7);
+}
+
+TEST_P(Fence, AReadByTheHostEndsTheProcessWithTensorAndOperation) {
+  const std::string message = "the host touches x in a backend's memory; the last operation was ";
+  EXPECT_DEATH(
+      {
+        buffers_.backend->Wait();
+        static_cast<void>(*static_cast<volatile float*>(buffers_.x.device.data<float>()));
+      },
+      message + "fill");
+  EXPECT_DEATH(
+      {
+        buffers_.x.Fetch();
+        buffers_.y.raw()[0] = {};
+      },
+      "the host touches y in a backend's memory; the last operation was Read");
+}
+
+TEST_P(Fence, ATensorBehindItIsNotTheHosts) {
+  EXPECT_DEATH(static_cast<void>(buffers_.y.host<float>()), "a tensor in a backend's memory");
+  EXPECT_DEATH(static_cast<void>(buffers_.y.First({1, 1}).host_bytes()),
+               "a tensor in a backend's memory");
+}
+
+TEST_P(Fence, AnOperandOfTheHostIsNamed) {
+  std::vector<float> mine(3);
+  EXPECT_DEATH(buffers_.backend->Run(
+                   ResidualForward{.x = buffers_.x.device, .out = Tensor(mine.data(), {1, 3})}),
+               "out of residual_forward is not in the backend's memory");
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, Fence, testing::Values(FencedOrder::kAtOnce, FencedOrder::kLate),
+                         [](const auto& test) {
+                           return test.param == FencedOrder::kLate ? "late" : "at_once";
+                         });
+
+// With late operations, numbers that nobody waited for are not there yet.
+TEST(LateOperations, AMissedWaitReadsOldNumbers) {
+  Buffers buffers(FencedOrder::kLate);
+  buffers.backend->Wait();
+  buffers.x.Fetch();
+  buffers.backend->Run(Scale{.x = buffers.x.device, .factor = 2});
+  EXPECT_EQ(buffers.x.host.host<float>()[0], 7);
+  buffers.x.Fetch();
+  EXPECT_EQ(buffers.x.host.host<float>()[0], 14);
+}
+
+}  // namespace
+}  // namespace folio
