@@ -73,7 +73,11 @@ inline testing::AssertionResult EncodeMatchesParallel(const Tokenizer& tokenizer
     const std::vector<int32_t> ids = ParallelIds(tokenizer, text, "text", grain);
     if (const auto same = properties::Same(ids, expected, "parallel"); !same) return same;
   }
-  return testing::AssertionSuccess();
+  if (tokenizer.Count(text) == static_cast<int64_t>(expected.size())) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure()
+         << "Count is " << tokenizer.Count(text) << " instead of " << expected.size();
 }
 
 inline testing::AssertionResult BatchMatchesSingle(const Tokenizer& tokenizer,

@@ -98,6 +98,21 @@ std::vector<int32_t> Tokenizer::EncodeOrdinary(std::string_view text,
   return ids;
 }
 
+int64_t Tokenizer::Count(std::string_view text, std::string_view where) const {
+  constexpr size_t kGrain = size_t{1} << 17;  // the most bytes whose ids are kept
+  int64_t count = 0;
+  std::vector<int32_t> ids;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.size() - at > kGrain ? FindCut(text, at + kGrain) : text.size();
+    ids.clear();
+    const size_t done = at + EncodePrefix(text.substr(at, end - at), ids);
+    if (done < end) throw CannotEncode(*this, text, done, {}, where);
+    count += static_cast<int64_t>(ids.size());
+    at = end;
+  }
+  return count;
+}
+
 std::string Tokenizer::Decode(std::span<const int32_t> ids) const {
   std::string bytes;
   bytes.reserve(ids.size());

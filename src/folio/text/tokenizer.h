@@ -106,6 +106,8 @@ class Tokenizer {
                              std::vector<int32_t>& ids) const;
   // Encodes special tokens as ordinary text.
   std::vector<int32_t> EncodeOrdinary(std::string_view text, std::string_view where = "text") const;
+  // Returns the number of ids of EncodeOrdinary.
+  int64_t Count(std::string_view text, std::string_view where = "text") const;
 
   // The bytes of the tokens, which need not be UTF-8. Throws like TokenBytes.
   virtual std::string Decode(std::span<const int32_t> ids) const;

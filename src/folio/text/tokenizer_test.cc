@@ -44,9 +44,17 @@ TEST(Tokenizer, SaysWhereItHasNoTokenAlsoBehindASpecialToken) {
   EXPECT_TRUE(Contains(ErrorOf([&] { letters.Encode(text, "x.txt"); }), "x.txt:2:2: ", "U+00E9"));
   EXPECT_TRUE(Contains(ErrorOf([&] { letters.EncodeOrdinary(text, "x.txt"); }), "x.txt:2:2: "));
   const std::string longer = std::string(300'000, 'a') + "\n" + std::string(300'000, 'b');
-  EXPECT_EQ(letters.EncodeOrdinary(longer).size(), 600'001u);
-  EXPECT_TRUE(Contains(ErrorOf([&] { letters.EncodeOrdinary(longer + "c", "x.txt"); }),
-                       "x.txt:2:300001: "));
+  EXPECT_EQ(letters.Count(longer), 600'001);
+  EXPECT_TRUE(Contains(ErrorOf([&] { letters.Count(longer + "c", "x.txt"); }), "x.txt:2:300001: "));
+}
+
+TEST(Tokenizer, CountsALongTextPieceByPieceAlsoWithoutACut) {
+  const PairTokenizer tokenizer;
+  TestRng rng(3);
+  const std::string words = RandomText({"a", "bc", " ", "  ", "def"}, 300'001, rng);
+  EXPECT_EQ(tokenizer.Count(words), static_cast<int64_t>(tokenizer.EncodeOrdinary(words).size()));
+  EXPECT_EQ(tokenizer.Count(std::string(300'001, 'a')), 150'001);
+  EXPECT_EQ(tokenizer.Count(""), 0);
 }
 
 TEST(Tokenizer, ATokenInsideACharacterHasItsOffset) {
