@@ -14,6 +14,7 @@
 #include "folio/io/posix.h"
 #include "folio/text/nfc.h"
 #include "folio/text/tokenizer_json_writer.h"
+#include "folio/text/unicode.h"
 
 namespace folio {
 namespace {
