@@ -123,7 +123,6 @@ struct BatchTrainer::Impl {
   const ParamInfo& Named(std::string_view name) const;
 
   ForkMutex calls;
-  bool in_the_middle = false;  // of a call: where `calls` is free too, in a child of fork
   TrainConfig config;
   std::unique_ptr<Backend> backend;
   WatchedBackend watched;
@@ -132,7 +131,7 @@ struct BatchTrainer::Impl {
   TrainState state;
 };
 
-// While it lives the trainer is this thread's.
+// While it exists only this thread uses the trainer.
 class BatchTrainer::Call {
  public:
   explicit Call(Impl& trainer) : trainer_(trainer) {
@@ -140,19 +139,14 @@ class BatchTrainer::Call {
       throw UsageError("a callback must not call the trainer that invoked it", {},
                        "do it after the call has returned");
     }
-    trainer.calls.lock();
-    if (trainer.in_the_middle) {
-      trainer.calls.unlock();
+    if (trainer.calls.Abandoned()) {
       throw UsageError("trainer: this process was forked while another thread was using it",
                        "its state is incomplete in this process",
                        "create a new one and resume from a checkpoint, or fork between steps");
     }
-    trainer.in_the_middle = true;
+    trainer.calls.lock();
   }
-  ~Call() {
-    trainer_.in_the_middle = false;
-    trainer_.calls.unlock();
-  }
+  ~Call() { trainer_.calls.unlock(); }
   Call(const Call&) = delete;
 
  private:
@@ -217,7 +211,7 @@ const ParamInfo& BatchTrainer::Impl::Named(std::string_view name) const {
 BatchTrainer::BatchTrainer(RunSettings& settings, const Model* from)
     : impl_(std::make_unique<Impl>(Completed(settings, from), from)) {}
 BatchTrainer::~BatchTrainer() {
-  if (impl_->in_the_middle) (void)impl_.release();  // a child of fork: not known to be sound
+  if (impl_->calls.Abandoned()) (void)impl_.release();  // it may be inconsistent
 }
 
 int64_t BatchTrainer::B() const {

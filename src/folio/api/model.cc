@@ -72,21 +72,18 @@ Computing::Computing(const Model& model) : model_(model) {
     throw UsageError("a callback must not call the model that invoked it", {},
                      "do it after the call has returned");
   }
-  model.computing_.lock();
-  // A thread of the parent process was computing: what it worked on is not known to be sound, and
-  // is left where it is.
-  if (model.in_the_middle_) (void)model.texts_.release();
-  model.in_the_middle_ = true;
+  // A thread of the parent process was computing: the texts that it worked on may be inconsistent,
+  // and are never freed.
+  if (model.computing_.lock()) (void)model.texts_.release();
 }
 
 Computing::~Computing() {
-  model_.in_the_middle_ = false;
   model_.computing_.unlock();
 }
 
 Model::Model(OpenedModel opened) : opened_(std::move(opened)) {}
 Model::~Model() {
-  if (in_the_middle_) (void)texts_.release();
+  if (computing_.Abandoned()) (void)texts_.release();
 }
 
 std::vector<int32_t> Model::Prompt(std::string_view text) const {
@@ -238,14 +235,13 @@ Model::Texts::Texts(std::shared_ptr<const Model> model, int64_t texts) : model_(
                                          DecodeBatchOptions{.texts = texts});
 }
 
-// While it lives the texts are this thread's.
+// While it exists only this thread uses the texts.
 class Model::Texts::Call {
  public:
   explicit Call(Texts& texts) : alone_(*texts.model_), texts_(texts) {
-    if (texts.in_the_middle_) texts.Forget();
-    texts.in_the_middle_ = true;
+    if (texts.calls_.lock()) texts.Forget();
   }
-  ~Call() { texts_.in_the_middle_ = false; }
+  ~Call() { texts_.calls_.unlock(); }
   Call(const Call&) = delete;
 
  private:
@@ -254,10 +250,10 @@ class Model::Texts::Call {
 };
 
 Model::Texts::~Texts() {
-  if (in_the_middle_) Forget();
+  if (calls_.Abandoned()) Forget();
 }
 
-// Leaves what another thread was changing when this process was forked where it is.
+// Gives up, without freeing it, what another thread was changing when this process was forked.
 void Model::Texts::Forget() {
   (void)batch_.release();
   (void)new std::map<uint64_t, std::unique_ptr<TextStreamer>>(std::move(writers_));

@@ -107,8 +107,7 @@ class Model {
   FinishReason Run(TextRequest request, const StopRequest& stop) const;
 
   OpenedModel opened_;
-  mutable ForkMutex computing_;         // of Computing
-  mutable bool in_the_middle_ = false;  // of a call: where it is free too, in a child of fork
+  mutable ForkMutex computing_;                 // of Computing
   mutable std::unique_ptr<DecodeBatch> texts_;  // of one at a time, once somebody asked
 };
 
@@ -156,8 +155,8 @@ class Model::Texts {
   std::unique_ptr<DecodeBatch> batch_;
   std::map<uint64_t, std::unique_ptr<TextStreamer>> writers_;  // of texts that go on
   uint64_t added_ = 0;
-  bool in_the_middle_ = false;  // of a call
-  bool forked_ = false;         // in the middle of one
+  ForkMutex calls_;
+  bool forked_ = false;  // in the middle of a call
 };
 
 }  // namespace folio

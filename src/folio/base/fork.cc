@@ -32,7 +32,7 @@ uint64_t ForksSoFar() {
   return g_forks;
 }
 
-// `owner` becomes the thread that holds the mutex.
+// `owner` becomes the thread that holds the mutex, or held it until this process was forked.
 bool ForkMutex::TryLock(uint64_t& owner) {
   const uint64_t self = ThisThread();
   owner = 0;
@@ -40,10 +40,12 @@ bool ForkMutex::TryLock(uint64_t& owner) {
   return IsGone(owner) && owner_.compare_exchange_strong(owner, self);
 }
 
-void ForkMutex::lock() {
-  for (uint64_t owner = 0; !TryLock(owner);) {
+bool ForkMutex::lock() {
+  uint64_t owner = 0;
+  while (!TryLock(owner)) {
     if (owner != 0 && !IsGone(owner)) owner_.wait(owner);
   }
+  return owner != 0;
 }
 
 bool ForkMutex::try_lock() {
@@ -58,6 +60,11 @@ void ForkMutex::unlock() {
 
 bool ForkMutex::HeldHere() const {
   return owner_ == ThisThread();
+}
+
+bool ForkMutex::Abandoned() const {
+  const uint64_t owner = owner_;
+  return owner != 0 && IsGone(owner);
 }
 
 }  // namespace folio

@@ -14,11 +14,15 @@ class ForkMutex {
   ForkMutex(const ForkMutex&) = delete;
   ForkMutex& operator=(const ForkMutex&) = delete;
 
-  void lock();
+  // Returns true if the mutex was abandoned: what it guards may be inconsistent.
+  bool lock();
   bool try_lock();
   void unlock();
   // Returns true if this thread holds it.
   bool HeldHere() const;
+  // Returns true in a child process if a thread that does not exist there held it, until it is
+  // locked there.
+  bool Abandoned() const;
 
  private:
   bool TryLock(uint64_t& owner);

@@ -71,7 +71,9 @@ TEST(ForkMutexes, AreFreeInAChildWhereThoseWhoHeldThemAreNot) {
         const auto of_child = [&]() -> std::string {
           if (!own.HeldHere() || own.try_lock()) return "what the thread holds itself is free";
           if (others.HeldHere()) return "a thread has the number of another";
-          others.lock();
+          if (own.Abandoned() || !others.Abandoned() || !others.lock() || others.Abandoned()) {
+            return "not known to be abandoned until it is locked";
+          }
           if (!others.HeldHere()) return "not held";
           // A child of the child: its only thread is the one that forked.
           const std::string said = InForkedChild([&] {
@@ -80,6 +82,7 @@ TEST(ForkMutexes, AreFreeInAChildWhereThoseWhoHeldThemAreNot) {
           others.unlock();
           return others.try_lock() ? said : "not free again";
         };
+        EXPECT_FALSE(others.Abandoned());
         EXPECT_EQ(InForkedChild(of_child), "fine");
         EXPECT_FALSE(others.try_lock());
       });

@@ -17,12 +17,12 @@ void SetLogLevel(LogLevel level);
 void SetLogSink(LogSink sink);
 
 void Log(LogLevel level, std::string_view message);
+inline void LogWarning(std::string_view message) {
+  Log(LogLevel::kWarning, message);
+}
 
 // Called with the message of a check that failed (check.h) before the process aborts.
 using FatalHook = std::function<void(const std::string& message)>;
 void SetFatalHook(FatalHook hook);
-inline void LogWarning(std::string_view message) {
-  Log(LogLevel::kWarning, message);
-}
 
 }  // namespace folio

@@ -134,10 +134,6 @@ std::string VectorTarget() {
   return best->name;
 }
 
-size_t SimdTargetRank() {
-  return static_cast<size_t>(InUse().load(std::memory_order_relaxed) - Targets().data());
-}
-
 Bf16Unit Bf16UnitInUse() {
   return InUse().load(std::memory_order_relaxed)->unit;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,9 +15,8 @@ std::vector<std::string> SimdTargets();
 // in SimdTargets(). Must not be called while an operation runs.
 void ForceSimdTarget(const std::string& name);
 
-// The target in use, and its index in SimdTargets().
+// The target in use.
 std::string SimdTarget();
-size_t SimdTargetRank();
 
 // The machine's target for everything but products of bfloat16 matrices, by Highway's name.
 std::string VectorTarget();

@@ -44,25 +44,15 @@ void BlockOutsideSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+// The number of this thread in the ParallelFor that it is in; -1 outside of one.
+thread_local constinit int t_number = -1;
+
 // While it exists, this thread is thread `number` of a ParallelFor.
-class Inside {
- public:
-  explicit Inside(int number) : number_(number) { t_inside = this; }
-  ~Inside() { t_inside = nullptr; }
+struct Inside {
+  explicit Inside(int number) { t_number = number; }
+  ~Inside() { t_number = -1; }
   Inside(const Inside&) = delete;
-
-  // The innermost one of this thread, or nullptr.
-  static Inside* Here() { return t_inside; }
-
-  int number() const { return number_; }
-
- private:
-  static thread_local constinit Inside* t_inside;
-
-  const int number_;
 };
-
-thread_local constinit Inside* Inside::t_inside = nullptr;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -333,8 +323,8 @@ void ParallelTasks(int64_t tasks, void (*run)(void* context, int64_t task, int t
   FOLIO_CHECK(tasks <= UINT32_MAX, "too many tasks");
   Failure failure;
   const Job job{run, context, tasks, &failure};
-  if (const Inside* inside = Inside::Here()) {
-    RunInOrder(job, inside->number());
+  if (t_number >= 0) {
+    RunInOrder(job, t_number);
   } else {
     const Inside first(0);
     const bool shared = tasks > 1 && Threads() > 1 && Pool::Get().TryRun(job);

@@ -80,22 +80,10 @@ int64_t CountCharacters(std::string_view text) {
 void AppendUtf8(char32_t code, std::string& out) {
   FOLIO_CHECK(code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF), "not a Unicode scalar");
   const auto push = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    push(code);
-    return;
-  }
-  if (code < 0x800) {
-    push(0xC0 | code >> 6);
-  } else {
-    if (code < 0x10000) {
-      push(0xE0 | code >> 12);
-    } else {
-      push(0xF0 | code >> 18);
-      push(0x80 | (code >> 12 & 0x3F));
-    }
-    push(0x80 | (code >> 6 & 0x3F));
-  }
-  push(0x80 | (code & 0x3F));
+  if (code < 0x80) return push(code);
+  int following = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  push((0xFF00u >> (following + 1) & 0xFF) | code >> 6 * following);
+  while (following-- > 0) push(0x80 | (code >> 6 * following & 0x3F));
 }
 
 size_t FindInvalidUtf8(std::string_view text) {

@@ -20,16 +20,16 @@ namespace {
                    fmt::format("expected {}", kConversationForms));
 }
 
-// A mistake, without its place.
+// Throws an Error that does not name the place.
 [[noreturn]] void Wrong(const std::string& cause) {
   throw InputError(cause);
 }
 
-// Names of the members that hold what is asked and what is answered, the likeliest first.
+// Names of the members that hold a question and an answer, the likeliest first.
 constexpr std::string_view kQuestions[] = {"prompt", "instruction", "question", "query", "input"};
 constexpr std::string_view kAnswers[] = {"completion", "output", "response", "answer",
                                          "generation"};
-// And of what is to be read with the question, and of what comes before all.
+// Names of the members that hold text to be read with the question, and the system's message.
 constexpr std::string_view kContexts[] = {"input", "context"};
 constexpr std::string_view kSystems[] = {"system", "system_prompt"};
 
@@ -41,7 +41,7 @@ bool SameName(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, Lower, Lower);
 }
 
-// The first of the members, in the order of the names, that is there and not null.
+// The first member, in the order of the names, that exists and is not null; null if there is none.
 template <class Names>
 const Json::Member* FindAny(const Json& line, const Names& names) {
   for (const std::string_view name : names) {
@@ -66,10 +66,8 @@ const std::string& TextOf(const Json::Member& member) {
   Wrong(fmt::format("\"{}\" is not a string: {}", member.key, member.value.dump().substr(0, 60)));
 }
 
-// Messages.
-
-// Returns OpenAI's name of a role that has another name in ShareGPT's form or in those of other
-// programs, in any case; names that nobody has stay what they are.
+// Returns OpenAI's name of a role that has another name, in any case, in ShareGPT's form or in
+// those of other programs; an unknown name is returned unchanged.
 std::string_view RoleFrom(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kRoles = {
       {{"system", "system"},
@@ -95,7 +93,7 @@ std::string_view RoleFrom(std::string_view name) {
   return found == kRoles.end() ? name : found->second;
 }
 
-// A call of a tool that is the text of {"name": ..., "arguments": ...}; null for any other text.
+// The call of a tool in a text {"name": ..., "arguments": ...}; null for any other text.
 Json CallIn(std::string_view text) {
   try {
     Json call = ParseJson(text, "call");
@@ -130,7 +128,7 @@ Json MessageOf(const Json& given) {
   return message;
 }
 
-// `list` may be the text of one, as a column of a table has it.
+// `list` may also be the JSON text of a list, as in columns of tables.
 std::vector<ChatMessage> MessagesOf(const Json& list, std::string_view key) {
   if (list.is_string() && list.text().starts_with('[')) {
     return MessagesOf(ParseJson(list.text(), fmt::format("\"{}\"", key)), key);
@@ -141,14 +139,14 @@ std::vector<ChatMessage> MessagesOf(const Json& list, std::string_view key) {
   return ReadChatMessages(messages);
 }
 
-// The content of a message of `role`: a text, or a list of messages.
+// Adds a message of `role` with this text, or the messages of a list.
 void AddSaid(const Json::Member& member, ChatRole role, std::vector<ChatMessage>& to) {
   if (!member.value.is_array()) return to.push_back({role, TextOf(member)});
   const std::vector<ChatMessage> messages = MessagesOf(member.value, member.key);
   to.insert(to.end(), messages.begin(), messages.end());
 }
 
-// Turns before the last, [["question", "answer"], ...].
+// Adds the turns before the last, [["question", "answer"], ...].
 void AddHistory(const Json& line, std::vector<ChatMessage>& to) {
   const Json* history = line.find("history");
   if (history == nullptr || history->is_null()) return;
@@ -165,8 +163,6 @@ void AddHistory(const Json& line, std::vector<ChatMessage>& to) {
   }
 }
 
-// Shapes.
-
 struct Pair {
   const Json::Member *question = nullptr, *answer = nullptr;
 };
@@ -175,15 +171,14 @@ std::optional<Pair> FindPair(const Json& line) {
   if (!line.is_object()) return {};
   const Pair pair = {FindAny(line, kQuestions), FindAny(line, kAnswers)};
   if (pair.question == nullptr || pair.answer == nullptr) return {};
-  // Names that other data has too make one of texts alone.
+  // Other names are those of other data too: they must hold texts or messages.
   const bool usual = (line.contains("prompt") && line.contains("completion")) ||
                      (line.contains("instruction") && line.contains("output"));
   if (!usual && (!IsSaid(pair.question->value) || !IsSaid(pair.answer->value))) return {};
   return pair;
 }
 
-std::vector<ChatMessage> ReadPair(const Json& line) {
-  const Pair pair = FindPair(line).value();
+std::vector<ChatMessage> ReadPair(const Json& line, const Pair& pair) {
   std::vector<ChatMessage> messages;
   AddHistory(line, messages);
   AddSaid(*pair.question, ChatRole::kUser, messages);
@@ -196,53 +191,30 @@ std::vector<ChatMessage> ReadPair(const Json& line) {
   return messages;
 }
 
-template <const char* kKey>
-bool HasList(const Json& line) {
-  const Json* list = line.find(kKey);
-  return list != nullptr && !list->is_null();
-}
-
-template <const char* kKey>
-std::vector<ChatMessage> ReadList(const Json& line) {
-  return MessagesOf(line[kKey], kKey);
-}
-
+// The shape of a conversation: a list of messages, or a question and its answer.
 struct Shape {
-  bool (*is)(const Json& line);
-  std::string (*name)(const Json& line);
-  std::vector<ChatMessage> (*messages)(const Json& line);
+  std::string name;
+  std::string_view key = "messages";
+  const Json* list = nullptr;
+  Pair pair = {};
 };
 
-constexpr char kMessages[] = "messages", kConversations[] = "conversations",
-               kConversation[] = "conversation";
-
-// The list of shapes; the first that fits is taken.
-const std::array kShapes = {
-    Shape{HasList<kMessages>, [](const Json&) { return std::string("\"messages\""); },
-          ReadList<kMessages>},
-    Shape{HasList<kConversations>, [](const Json&) { return std::string("\"conversations\""); },
-          ReadList<kConversations>},
-    Shape{HasList<kConversation>, [](const Json&) { return std::string("\"conversation\""); },
-          ReadList<kConversation>},
-    Shape{[](const Json& line) { return line.is_array() && IsSaid(line); },
-          [](const Json&) { return std::string("a list of messages"); },
-          [](const Json& line) { return MessagesOf(line, "messages"); }},
-    Shape{[](const Json& line) { return FindPair(line).has_value(); },
-          [](const Json& line) {
-            const Pair pair = FindPair(line).value();
-            return fmt::format("\"{}\" and \"{}\"", pair.question->key, pair.answer->key);
-          },
-          ReadPair},
-};
-
-const Shape* FindShape(const Json& line) {
-  const auto* const found =
-      std::ranges::find_if(kShapes, [&](const Shape& shape) { return shape.is(line); });
-  return found == kShapes.end() ? nullptr : &*found;
+// Returns the first shape that fits.
+std::optional<Shape> FindShape(const Json& line) {
+  for (const std::string_view key : {"messages", "conversations", "conversation"}) {
+    const Json* list = line.find(key);
+    if (list != nullptr && !list->is_null()) return Shape{fmt::format("\"{}\"", key), key, list};
+  }
+  if (line.is_array() && IsSaid(line)) return Shape{.name = "a list of messages", .list = &line};
+  const std::optional<Pair> pair = FindPair(line);
+  if (!pair) return {};
+  return Shape{.name = fmt::format("\"{}\" and \"{}\"", pair->question->key, pair->answer->key),
+               .pair = *pair};
 }
 
 Conversation Read(const Shape& shape, const Json& line) {
-  Conversation read{.messages = shape.messages(line)};
+  Conversation read{.messages = shape.list != nullptr ? MessagesOf(*shape.list, shape.key)
+                                                      : ReadPair(line, shape.pair)};
   if (!line.is_object()) return read;
   read.variables = ReadTemplateVariables(line);
   for (const char* key : {"tools", "functions"}) {
@@ -260,16 +232,16 @@ Conversation Read(const Shape& shape, const Json& line) {
 }  // namespace
 
 bool IsConversation(const Json& line) {
-  return FindShape(line) != nullptr;
+  return FindShape(line).has_value();
 }
 
 std::string NameConversationShape(const Json& line) {
-  return FindShape(line)->name(line);
+  return FindShape(line).value().name;
 }
 
 Conversation ReadConversation(const Json& line, const std::string& where) {
-  const Shape* shape = FindShape(line);
-  if (shape == nullptr) Refuse(where, "it has none of the expected members");
+  const std::optional<Shape> shape = FindShape(line);
+  if (!shape) Refuse(where, "it has none of the expected members");
   Conversation read;
   try {
     read = Read(*shape, line);

@@ -7,32 +7,32 @@
 
 namespace folio {
 
-// Values of JSON that are conversations, in the shapes that data sets of them have:
-//   {"messages": [{"role": "user", "content": "..."}, ...]}    as of OpenAI, and "tools" beside it
+// Conversations in JSON, in the shapes that data sets have:
+//   {"messages": [{"role": "user", "content": "..."}, ...]}    OpenAI's, with "tools" beside it
 //   {"conversations": [{"from": "human", "value": "..."}, ...]}    ShareGPT's, or with roles
 //   [{"role": "user", "content": "..."}, ...]    nanochat's
-//   {"prompt": "...", "completion": "..."}    each of which may be a list of messages too
+//   {"prompt": "...", "completion": "..."}    each may be a list of messages too
 //   {"instruction": "...", "input": "..." or none, "output": "..."}    Alpaca's
-// and the last two with any of kQuestions and kAnswers as names, in any case. "system" beside them
-// begins them, and "history" of pairs follows that. A shape that comes first here wins.
+// The last two may use any names of kQuestions and kAnswers, in any case. A member "system" gives
+// the first message, and "history" the pairs of turns before the question. The first shape in this
+// list that fits is used.
 
-// The forms that lines of conversations have, for messages.
+// The description of these shapes for errors.
 inline constexpr char kConversationForms[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"...\"}, {\"role\": "
     "\"assistant\", ...}]}, {\"conversations\": [{\"from\": \"human\", \"value\": \"...\"}, ...]}, "
     "{\"prompt\": \"...\", \"completion\": \"...\"} or "
     "{\"instruction\": \"...\", \"output\": \"...\"}";
 
-// Returns whether a value is a conversation and no text.
+// Returns true if a value is a conversation.
 bool IsConversation(const Json& line);
 
-// Names the members that make a conversation of a value: "messages", "question" and "answer".
-// REQUIRES: it is one.
+// The members that hold the conversation, for messages: "messages", or "question" and "answer".
+// REQUIRES: IsConversation.
 std::string NameConversationShape(const Json& line);
 
-// The conversation, with the tools and the variables of the template that the value has beside the
-// messages. Throws a kInput Error whose `what` begins with `where` if it is none, or if nobody
-// answers in it.
+// The conversation, with the value's tools and variables of the template. Throws a kInput Error
+// whose `what` begins with `where` if it is no conversation, or has no message of the assistant.
 Conversation ReadConversation(const Json& line, const std::string& where);
 
 }  // namespace folio

@@ -11,24 +11,24 @@
 
 namespace folio {
 
-// Settings of how text becomes tokens (keys `data.*`).
+// Settings for turning text into tokens (keys `data.*`).
 struct DataConfig {
   std::string tokenizer = "char";  // char | bytes | what OpenTokenizer takes
-  std::string add_tokens = "";     // special tokens beside its own, between commas
-  std::string chat_template = "";  // of conversations, as OpenChatTemplate takes it; "": its own
+  std::string add_tokens = "";     // further special tokens, separated by commas
+  std::string chat_template = "";  // for OpenChatTemplate; "": the tokenizer's own
   double val_fraction = 0.1;
   std::string val_split = "spread";  // spread | tail
   std::string field = {};            // as in TextOptions
-  bool raw = false;                  // files are bytes, whatever they look like
+  bool raw = false;                  // as in TextOptions
 
   std::vector<Field> Fields();
 };
 
-// The tokenizer that came with the data, or null if nobody knows which one that is. Throws a kInput
-// Error if it is not there, or not the one that made the tokens.
+// The tokenizer that came with the data; null if it is not known. Throws a kInput Error if it is
+// missing, or is not the one that made the tokens.
 std::unique_ptr<Tokenizer> LoadDataTokenizer(const Dataset& data);
 
-// Throws a kInput Error if `checkpoint` holds another tokenizer than `tokenizer`, the data's.
+// Throws a kInput Error if `checkpoint` contains a tokenizer other than `tokenizer`, the data's.
 void RequireSameTokenizer(const std::filesystem::path& checkpoint, const Dataset& data,
                           const Tokenizer& tokenizer);
 

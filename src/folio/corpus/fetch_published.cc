@@ -13,7 +13,7 @@
 namespace folio {
 namespace {
 
-// The works of Shakespeare in 40,000 lines, as char-rnn and nanoGPT learn from them.
+// The 40,000 lines of Shakespeare on which char-rnn and nanoGPT train.
 constexpr PublishedFile kTinyShakespeare = {
     "tinyshakespeare",
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
@@ -21,7 +21,7 @@ constexpr PublishedFile kTinyShakespeare = {
 
 namespace fs = std::filesystem;
 
-// Gets a published file to wanted.path: a copy of `from`, or where that is "" from the network.
+// Puts a published file at wanted.path: a copy of `from`, or a download if that is "".
 void FetchPublished(const SetFile& file, const WantedFile& wanted, const FetchLimits& limits,
                     const std::filesystem::path& from, const FetchHooks& hooks) {
   if (!from.empty()) return CopyFile(from, wanted);
@@ -73,7 +73,7 @@ std::string DownloadElsewhere(const PublishedSet& set, const std::vector<size_t>
   return Join(parts, "; ");
 }
 
-// Removes a directory that is empty at its end.
+// Removes the directory when it is destroyed, if the directory is empty.
 struct EmptyEnd {
   explicit EmptyEnd(fs::path made) : dir(std::move(made)) {}
   ~EmptyEnd() {
@@ -85,7 +85,7 @@ struct EmptyEnd {
   fs::path dir;
 };
 
-// Throws where the disk has no room for what is still to come.
+// Throws a kRuntime Error if the disk has no room for this many bytes.
 void RequireDiskRoom(const fs::path& dir, int64_t bytes) {
   std::error_code unknown;
   const fs::space_info space = fs::space(dir, unknown);

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kJournalFile[] = "progress.json";
-// This file marks a directory whose files went elsewhere, so that nobody goes on with it.
+// This file marks a directory whose files were moved elsewhere, so that no process continues it.
 constexpr char kHandedOverFile[] = "handed-over";
 
 // `.NAME.partial` beside a resolved target.
@@ -191,7 +191,7 @@ void PartialDataset::Lock() {
 }
 
 void PartialDataset::Read() {
-  constexpr uint64_t kMost = uint64_t{64} << 20;  // of some hundred thousand texts
+  constexpr uint64_t kMost = uint64_t{64} << 20;  // enough for some hundred thousand texts
   const std::string file = (path_ / kJournalFile).string();
   const Json json = ParseJson(ReadFile(file, kMost), file);
   const Json identity = ParseJson(identity_, "identity");

@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// The longest character: what stands on both sides of a cut is whole within so many bytes.
+// The length of the longest character: the characters beside a cut are within this many bytes.
 constexpr size_t kCharBytes = 4;
 constexpr int64_t kViewBytes = 1 << 14;
 
@@ -28,7 +28,7 @@ void CountPlain(const PreparePiece& piece, int64_t units, TextCounts& counts) {
   counts.first = piece.begin;
 }
 
-// A buffer that a long piece has made longer than this is given back.
+// A buffer that a long piece has made longer than a few times this is freed.
 constexpr size_t kKeptBytes = size_t{1} << 20;
 
 template <class Container>
@@ -37,7 +37,7 @@ void ClearAndShrink(Container& container) {
   if (container.capacity() * sizeof(container[0]) > 4 * kKeptBytes) container.shrink_to_fit();
 }
 
-// Names the document for messages, and where its text begins there.
+// The name of a document for messages, and where its text begins there.
 struct Whereabouts {
   std::string where;
   TextPosition position;
@@ -64,7 +64,7 @@ namespace fs = std::filesystem;
 // The first byte of a message that is no PieceWork.
 constexpr char kSources = 'S', kTokenizer = 'T';
 
-// Appends fields, none of which has a NUL, one after the other.
+// Appends fields, none of which contains a NUL.
 template <class... Fields>
 void Put(std::string& message, const Fields&... fields) {
   ((message += fmt::format("{}", fields), message += '\0'), ...);
@@ -102,14 +102,14 @@ std::vector<PreparePiece> PiecesFrom(std::string_view text) {
   return pieces;
 }
 
-// An answer is a row of these, one for each piece: its size, and its bytes.
+// Appends the result of a piece to an answer: its size and its bytes.
 void PutAnswer(std::string_view bytes, std::string& answer) {
   const uint64_t size = bytes.size();
   answer.append(reinterpret_cast<const char*>(&size), sizeof(size));
   answer += bytes;
 }
 
-// Takes the first of them away.
+// Removes the first result from an answer and returns it.
 std::string_view TakeAnswer(std::string_view& answer) {
   uint64_t size = 0;
   FOLIO_CHECK(answer.size() >= sizeof(size), "an answer that ends early");
@@ -132,7 +132,7 @@ std::string ToAnswer(const TextCounts& counts) {
   return answer;
 }
 
-// One of the other ranks.
+// The work of one of the other ranks.
 class PieceWorker {
  public:
   explicit PieceWorker(std::string name) : name_(std::move(name)) {}
@@ -270,8 +270,8 @@ CutRule::CutRule(const Tokenizer& tokenizer, bool specials)
   for (const SpecialToken& special : specials_) context_ = std::max(context_, special.text.size());
 }
 
-// Returns whether any special token's text lies on both sides of `at`. Where none does, no match of
-// theirs, whichever is chosen where they overlap, depends on what is behind the cut.
+// Returns true if the text of any special token lies across `at`. Else no match of special tokens,
+// whichever is chosen if they overlap, depends on the text behind the cut.
 bool CutRule::InsideSpecial(std::string_view view, size_t at) const {
   return std::ranges::any_of(specials_, [&](const SpecialToken& special) {
     const size_t reach = special.text.size() - 1;
@@ -300,7 +300,7 @@ PieceCutter::PieceCutter(std::span<const PrepareSource> sources, const CutRule& 
   FOLIO_CHECK(piece_bytes > 0, "a piece holds something");
 }
 
-// Returns that split, if it cuts the document of the line that begins here; else null.
+// Returns this split if it cuts the document of the line that begins here, else null.
 const PrepareSplit* PieceCutter::InThisLine(size_t split) const {
   if (split >= splits_.size()) return nullptr;
   const PrepareSplit& found = splits_[split];
@@ -308,7 +308,7 @@ const PrepareSplit* PieceCutter::InThisLine(size_t split) const {
   return here && found.inside > 0 ? &found : nullptr;
 }
 
-// Counts those at or before this place, but for those inside of the line that begins here.
+// Passes the splits at or before this place, except those inside the line that begins here.
 void PieceCutter::PassSplits() {
   for (; at_.part < splits_.size(); ++at_.part) {
     const PrepareSplit& next = splits_[at_.part];
@@ -324,8 +324,7 @@ void PieceCutter::MoveTo(int64_t offset) {
   ++at_.source;
 }
 
-// Returns the part of a document that lies between two splits; null where it goes to the document's
-// beginning or end.
+// Returns the part of a document between two splits; null means the document's begin or end.
 PreparePiece PieceCutter::PartOfLine(const PrepareSplit* begin, const PrepareSplit* end) {
   PreparePiece piece{.begin = at_, .end = (begin != nullptr ? begin : end)->line_end};
   if (begin != nullptr) piece.text_begin = begin->inside;
@@ -359,7 +358,7 @@ int64_t PieceCutter::FindEnd(const PrepareSource& source, int64_t limit) {
                              : FindCut(source, at_least, limit);
 }
 
-// The end of the line that byte `look` - 1 is in.
+// The end of the line with byte `look` - 1.
 int64_t PieceCutter::FindLineEnd(const PrepareSource& source, int64_t look, int64_t limit) {
   for (int64_t begin = look - 1; begin < limit; begin += kViewBytes) {
     source.Read(begin, std::min(limit, begin + kViewBytes), view_);
@@ -370,7 +369,7 @@ int64_t PieceCutter::FindLineEnd(const PrepareSource& source, int64_t look, int6
   return limit;
 }
 
-// The first cut at `look` or behind it. One view after the other, which overlap by the context.
+// The first cut at or behind `look`, searched for in views that overlap by the context.
 int64_t PieceCutter::FindCut(const PrepareSource& source, int64_t look, int64_t limit) {
   const int64_t context = static_cast<int64_t>(rule_.context());
   while (look < limit) {
@@ -379,7 +378,7 @@ int64_t PieceCutter::FindCut(const PrepareSource& source, int64_t look, int64_t 
     source.Read(begin, end, view_);
     const int64_t found =
         begin + static_cast<int64_t>(rule_.Find(view_, static_cast<size_t>(look - begin)));
-    // Near the end of the view too little is seen of what follows.
+    // Near the end of the view the context behind a cut is missing.
     const int64_t seen = end == limit ? limit : end - context;
     if (found < seen) return found;
     look = seen;
@@ -445,9 +444,8 @@ void PieceEncoder::Encode(const PreparePiece& piece, std::vector<std::byte>& out
   Flush(tokens);
 }
 
-// Returns the document that the piece is a part of; null if it is none. Whatever threads and
-// splits there are, a document is read about once: the other parts find it with a thread that
-// has had a part of it.
+// Returns the document that the piece is a part of; null if it is not a part. A document is usually
+// read only once: its other parts find it in the scratch memory of the thread that had one of them.
 std::shared_ptr<const PieceEncoder::LineDocument> PieceEncoder::ReadLine(const PreparePiece& piece,
                                                                          Scratch& scratch) {
   const std::lock_guard lock(lines_);
@@ -458,7 +456,7 @@ std::shared_ptr<const PieceEncoder::LineDocument> PieceEncoder::ReadLine(const P
     if (other.line->source != at.source || other.line->offset != at.offset) continue;
     return scratch.line = other.line;
   }
-  scratch.line = nullptr;  // before there is another one
+  scratch.line = nullptr;  // is freed before the next one is read
   const PrepareSource& source = sources_[at.source];
   LineDocument line{.source = at.source, .offset = at.offset};
   std::string bytes;

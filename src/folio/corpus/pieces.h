@@ -26,18 +26,18 @@
 
 namespace folio {
 
-// A place up to which the sources are dealt with. Places are in the order of their members.
+// A place up to which the sources have been processed. Places are ordered by their members.
 struct PreparePlace {
   size_t source = 0;
   int64_t offset = 0;  // in bytes, below the source's length unless that is 0
-  size_t part = 0;     // splits before it: odd parts are held out
+  size_t part = 0;     // the number of splits before it: odd parts are held out
 
   bool val() const { return part % 2 != 0; }
 };
 
-// A split is where one part of the text ends and the next begins: at byte `offset` of a source, or,
-// if `inside` is not 0, behind that many bytes of the document in the line that begins there. Parts
-// are training text and held-out text in turns.
+// The place where one part of the text ends and the next begins: byte `offset` of a source, or, if
+// `inside` is not 0, behind that many bytes of the document in the line that begins there. Parts
+// are alternately training text and held-out text.
 struct PrepareSplit {
   size_t source = 0;
   int64_t offset = 0;
@@ -45,17 +45,17 @@ struct PrepareSplit {
   int64_t inside = 0;
 };
 
-// Consecutive bytes of a source that can be dealt with apart from all others: whole lines of
-// .jsonl, else a run of text. Of a document that splits cut there is a piece for each part.
+// Consecutive bytes of a source that can be processed separately: whole JSON lines, or a run of
+// text. A document that is cut by splits has a piece for each part.
 struct PreparePiece {
   PreparePlace begin;
   int64_t end = 0;
-  int64_t text_begin = 0;  // bytes of the document that are in the piece before it
-  int64_t text_end = -1;   // where the part of the document ends that this piece has; -1: all
+  int64_t text_begin = 0;  // the part of the line's document that the piece has: from here
+  int64_t text_end = -1;   // up to here; -1: the end
 
-  // Returns whether the piece is a part of the document of one line.
+  // Returns true if the piece is a part of the document in one line.
   bool is_part() const { return text_begin > 0 || text_end >= 0; }
-  // Returns about how many bytes of text the piece has.
+  // The approximate number of bytes of text.
   int64_t text_bytes() const {
     return (text_end >= 0 ? text_end : end - begin.offset) - text_begin;
   }
@@ -64,33 +64,32 @@ struct PreparePiece {
 // A document, or a part of one.
 struct PrepareDocument {
   std::string_view text;
-  int64_t offset = 0;   // where its bytes, or its line, begin in the source
-  int64_t end = 0;      // where they end
-  bool begins = false;  // the text is not the rest of a document that began in an earlier piece
-  std::string_view before = {};  // what an earlier piece has of the line's document
+  int64_t offset = 0;            // where its bytes, or its line, begin in the source
+  int64_t end = 0;               // where they end
+  bool begins = false;           // false: the document began in an earlier piece
+  std::string_view before = {};  // the beginning of the line's document, in earlier pieces
 };
 
-// Calls f with the documents of one piece, whose bytes are `bytes`; blank lines are none. Where the
-// split cuts a document, that is the part that the piece has. Throws a kInput Error with the line
-// if one is no JSON object with a "text".
+// Calls f for each document, or part of one, in a piece whose bytes are `bytes`; skips blank lines.
+// Throws a kInput Error that names the line if it is no JSON object with the text.
 void ForDocuments(const PrepareSource& source, const PreparePiece& piece, std::string_view bytes,
                   const std::function<void(const PrepareDocument&)>& f);
 
-// Returns where character `index` begins, counted as CountCharacters does; text.size() if there are
-// no more than `index`.
+// The byte where character `index` begins, counted like CountCharacters; text.size() if there is
+// none.
 size_t FindCharacter(std::string_view text, int64_t index);
 
-// A rule says where text that is no .jsonl may be cut into pieces.
+// Says where text, other than JSON lines, may be cut into pieces.
 class CutRule {
  public:
-  // This rule cuts before any byte that begins a character.
+  // Allows cuts before any byte that begins a character.
   CutRule() = default;
-  // This rule cuts where the ids of the parts are those of the whole; if specials stand for tokens,
-  // not inside one. The tokenizer must outlive the rule.
+  // Allows cuts where the ids of the parts are those of the whole, and, with `specials`, not inside
+  // the text of a special token. The tokenizer must outlive the rule.
   CutRule(const Tokenizer& tokenizer, bool specials);
 
-  // The first such place in [at, view.size()), or view.size(). What stands within context() bytes
-  // of it decides.
+  // The first such place in [at, view.size()), or view.size(). It depends only on the text within
+  // context() bytes of it.
   size_t Find(std::string_view view, size_t at) const;
   size_t context() const { return context_; }
 
@@ -102,11 +101,11 @@ class CutRule {
   size_t context_ = 0;
 };
 
-// Cuts sources into pieces of about the same length, reading little. One piece is longer where the
-// text cannot be cut. An empty source that is no .jsonl is a piece of no bytes.
+// Cuts sources into pieces of about equal length, and reads only near the cuts. A piece is longer
+// where the text cannot be cut. An empty source without JSON lines is an empty piece.
 class PieceCutter {
  public:
-  // All must outlive it. The splits are in order.
+  // All arguments must outlive it. The splits are in order.
   PieceCutter(std::span<const PrepareSource> sources, const CutRule& rule, int64_t piece_bytes,
               std::span<const PrepareSplit> splits, PreparePlace begin = {},
               int64_t longest_line = kLongestDocument);
@@ -134,7 +133,7 @@ class PieceCutter {
   std::string view_;
 };
 
-// The units that the split is made by.
+// The units in which the split is measured.
 enum class PrepareUnit { kCharacter, kByte };
 
 int64_t CountUnits(std::string_view text, PrepareUnit unit);
@@ -144,17 +143,17 @@ struct TextCounts {
   int64_t units = 0;
   int64_t documents = 0;
   int64_t text_bytes = 0;
-  std::optional<PreparePlace> first = {};  // document
-  std::vector<std::string> texts = {};     // where they are collected
+  std::optional<PreparePlace> first = {};  // the place of the first document
+  std::vector<std::string> texts = {};     // all texts, if they are collected
 };
 
-// Counts pieces; several threads, each with its number, may use one.
+// Counts pieces; may be used by several threads, each with its number.
 class TextCounter {
  public:
   // The sources must outlive it.
   TextCounter(std::span<const PrepareSource> sources, PrepareUnit unit, bool collect);
 
-  // Replaces what is in `counts`. Throws a kInput Error as ForDocuments.
+  // Replaces `counts`. Throws a kInput Error like ForDocuments.
   void Count(const PreparePiece& piece, TextCounts& counts, int thread);
 
  private:
@@ -164,25 +163,25 @@ class TextCounter {
   std::vector<std::string> bytes_;  // of each thread
 };
 
-// Turns pieces into tokens; several threads, each with its number, may use one. Beside what it
-// returns, a thread holds one line and its document at a time, and ids of kIdsHeld and no more,
-// where the tokenizer need not see a text as a whole.
+// Turns pieces into tokens; may be used by several threads, each with its number. Besides its
+// result a thread holds one line and its document, and at most about kIdsHeld ids, unless the
+// tokenizer encodes texts as a whole.
 class PieceEncoder {
  public:
   static constexpr size_t kIdsHeld = size_t{1} << 20;
 
-  // `first` is the place of the first document, before which there is no end-of-text. All must
-  // outlive it.
+  // `first` is the place of the first document, before which there is no end-of-text. All arguments
+  // must outlive it.
   PieceEncoder(const Tokenizer& tokenizer, std::span<const PrepareSource> sources,
                const PreparePlace& first, const SpecialRule& rule, TokenWidth width);
 
-  // Replaces what is in `out` by the tokens of the piece as a file holds them, each document but
-  // the first behind an end-of-text. Throws a kInput Error that names file, line and column where
-  // the tokenizer has no token, or where a special token is that is not allowed.
+  // Replaces `out` by the tokens of the piece in the form of a file, with an end-of-text before
+  // each document but the first. Throws a kInput Error that names file, line and column of text
+  // without a token, and of a special token that is not allowed.
   void Encode(const PreparePiece& piece, std::vector<std::byte>& out, int thread);
 
  private:
-  // The document in a line that splits cut.
+  // The document in a line that is cut by splits.
   struct LineDocument {
     size_t source = 0;
     int64_t offset = 0;  // of the line
@@ -191,9 +190,9 @@ class PieceEncoder {
   struct Scratch {
     std::string bytes;
     std::vector<int32_t> ids;
-    std::shared_ptr<const LineDocument> line;  // that the thread's last piece is a part of
+    std::shared_ptr<const LineDocument> line;  // if the thread's last piece is a part of one
   };
-  // Tokens on their way to what Encode returns.
+  // The tokens of the current piece: ids that Flush appends to `out`.
   struct Tokens {
     std::vector<int32_t>& ids;
     std::vector<std::byte>& out;
@@ -213,36 +212,36 @@ class PieceEncoder {
   PreparePlace first_;
   SpecialFinder specials_;
   TokenWidth width_;
-  const bool stops_ = RankByEnvironment() == 0;  // on signals: the other ranks follow the first
+  const bool stops_ = RankByEnvironment() == 0;  // on signals: the first rank stops the others
   std::vector<Scratch> scratch_;                 // of each thread
-  std::mutex lines_;                             // for the `line`s in scratch_
+  std::mutex lines_;                             // guards the `line`s in scratch_
 };
 
 // The work that a rank does on pieces.
 enum class PieceWork : char { kCountCharacters = 'c', kCountBytes = 'b', kEncode = 'e' };
 
-// The ranks that share the pieces of a data set, as the first of them sees it: who cuts the pieces,
-// and takes what became of them in order. The others read the same files.
+// The ranks that share the pieces of a data set, for the first rank, which cuts the pieces and
+// takes their results in order. The others read the same files.
 class PieceRanks {
  public:
   // `workers` must outlive it; null for one rank alone.
   explicit PieceRanks(Workers* workers) : workers_(workers) {}
 
-  // The others open the sources; where one does not see what the first one does, none helps, and
-  // the answer says who does not see what. "" if they do.
+  // Lets the others open the sources. If one of them reads other data, none of them is used, and
+  // the result says which rank and file; else "".
   std::string Open(std::span<const PrepareSource> sources, const TextOptions& options);
-  // And get ready for kEncode, as PieceEncoder's constructor has it; the tokenizer with this hash
-  // is saved in `dir`. The same answer.
+  // Prepares the others for kEncode, with the arguments of PieceEncoder; the tokenizer with this
+  // hash is saved in `dir`. Returns the same as Open.
   std::string OpenTokenizer(const std::filesystem::path& dir, const std::string& hash,
                             const PreparePlace& first, const std::string& special,
                             TokenWidth width);
 
   // The number of ranks that share the pieces.
   int size() const { return workers_ == nullptr ? 1 : workers_->ranks(); }
-  // Hands out the pieces of the other ranks: by_rank[r] are rank r's, and by_rank[0] is ignored.
+  // Distributes pieces to the other ranks: by_rank[r] are rank r's; by_rank[0] is ignored.
   void Scatter(PieceWork work, const std::vector<std::span<const PreparePiece>>& by_rank);
-  // Calls each(answer) with what became of all of them, in order. Throws what the first failed
-  // with.
+  // Calls each(answer) with the result of each of these pieces, in order. Throws the error of the
+  // first that failed.
   void Gather(const std::function<void(std::string_view answer)>& each);
 
  private:
@@ -251,38 +250,38 @@ class PieceRanks {
   Workers* workers_;
 };
 
-// Serves the first rank on all others, until its Workers are gone.
+// On the other ranks: works for the first rank until its Workers object is destroyed.
 void PrepareAsWorker(Group& group);
 
-// FromAnswer reads the result of a piece as it travels.
+// These read the result of a piece from another rank's answer.
 void FromAnswer(std::string_view answer, std::vector<std::byte>& tokens);
 void FromAnswer(std::string_view answer, TextCounts& counts);
 
-// Sizes that keep memory bounded: a thread holds one piece, and there are two windows of results.
-// Nothing that is written depends on them.
+// Sizes that bound the memory: each thread holds one piece, and there are two windows of results.
+// They do not affect the data set.
 struct WindowSizes {
-  // Chooses the sizes for so many threads.
+  // Chooses the sizes for this number of threads.
   explicit WindowSizes(int threads)
       : piece_bytes(std::clamp<int64_t>(kBytes / (8 * threads), 1 << 16, 1 << 19)),
         window_bytes(std::max(kBytes, 4 * threads * piece_bytes)) {}
 
   static constexpr int64_t kBytes = int64_t{1} << 24;
-  static constexpr size_t kMaxPieces = 512;  // where pieces are small files
+  static constexpr size_t kMaxPieces = 512;  // reached if pieces are small files
 
   int64_t piece_bytes;
   int64_t window_bytes;
 };
 
-// Some consecutive pieces and what became of each.
+// Consecutive pieces and their results.
 template <class Result>
 struct PieceWindow {
   std::vector<PreparePiece> pieces;
-  std::vector<std::span<const PreparePiece>> shares;  // of each rank, one after the other
+  std::vector<std::span<const PreparePiece>> shares;  // the pieces of each rank, consecutive
   std::vector<Result> results;                        // at least as many as pieces
   std::vector<std::exception_ptr> failures;
-  PreparePlace end;  // behind its pieces
+  PreparePlace end;  // behind the last piece
 
-  // Fills the window with about as much for each of `ranks`.
+  // Fills the window with about equally many bytes for each rank.
   void Fill(PieceCutter& cutter, const WindowSizes& sizes, int ranks) {
     pieces.clear();
     std::vector<size_t> ends;
@@ -307,10 +306,10 @@ struct PieceWindow {
   }
 };
 
-// Deals with all pieces: process(piece, result, thread) on all threads, and on other ranks what
-// `kind` says, which is the same; take(piece, result) in order, beside the processing of the pieces
-// after it; then, on the calling thread, done(place) with the place up to which everything was
-// taken. Each may throw; of several pieces that fail the first one's exception leaves.
+// Processes all pieces: calls process(piece, result, thread) on all threads, while other ranks do
+// the same by `kind`; calls take(piece, result) in order while later pieces are processed; then
+// calls done(place) on the calling thread with the place up to which everything was taken. Each may
+// throw; if several pieces fail, the exception of the first one is thrown.
 template <class Result, class Process, class Take, class Done>
 void ForPieces(PieceCutter& cutter, const WindowSizes& sizes, PieceRanks& ranks, PieceWork kind,
                Process&& process, Take&& take, Done&& done) {

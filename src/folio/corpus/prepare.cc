@@ -57,12 +57,12 @@ int64_t TextBytes(const Conversation& conversation) {
   return bytes;
 }
 
-// The first reading counts conversations and makes the tokenizer that knows their marks.
+// The result of the first reading of conversations: their counts, and their tokenizer.
 struct Found {
   int64_t conversations = 0;
   int64_t text_bytes = 0;  // of the messages
   std::unique_ptr<Tokenizer> tokenizer;
-  std::set<std::string> members = {};  // of messages, beside role and content
+  std::set<std::string> members = {};  // of messages, other than role and content
 };
 
 // Gives the tokenizer the template of that name, which is saved with it.
@@ -98,7 +98,7 @@ Found ReadAll(const PrepareOptions& options, std::span<const TextInput> inputs,
   std::unique_ptr<Tokenizer> plain =
       collect ? characters.Build() : OpenTokenizer(options.tokenizer);
   TakeTemplate(options.chat_template, *plain);
-  // A model that has a template was taught that; to others turns are new.
+  // A model with a template knows its turns; for other models the tokens of turns are new.
   found.tokenizer = plain->chat_source().text.empty() ? WithChatTokens(*plain) : std::move(plain);
   return found;
 }
@@ -121,7 +121,7 @@ ShardLayout LayoutOf(const char* part, const PrepareOptions& options, const Toke
           options.shard_tokens};
 }
 
-// Completes the files of both parts, and says in `info` which they are.
+// Completes the files of both parts, and lists them in `info`.
 void FinishParts(ShardWriter& train, ShardWriter& val, DatasetInfo& info) {
   info.train_shards = train.Finish();
   info.val_shards = val.Finish();
@@ -129,8 +129,7 @@ void FinishParts(ShardWriter& train, ShardWriter& val, DatasetInfo& info) {
   for (const TokenShard& shard : info.val_shards) info.val_tokens += shard.tokens;
 }
 
-// Returns whether the files hold conversations. Throws a kInput Error where some do and others are
-// texts.
+// Returns true if the files contain conversations. Throws a kInput Error if only some of them do.
 bool AreConversations(std::span<const TextInput> inputs) {
   const auto conversations = [](const TextInput& input) { return input.form.conversations; };
   const auto some = std::ranges::find_if(inputs, conversations);
@@ -141,11 +140,11 @@ bool AreConversations(std::span<const TextInput> inputs) {
                    "prepare them as two data sets");
 }
 
-// The tokens of a conversation, and behind them the one that stands between conversations, which
-// ends the last answer where nothing else does.
+// The tokens of a conversation, followed by the token that separates conversations. It ends the
+// last answer if no other token does.
 struct ConversationTokens {
   std::vector<int32_t> ids;
-  int64_t length = 0;  // without what belongs to none
+  int64_t length = 0;  // without a separator that belongs to no conversation
   std::vector<AnswerTokens> answers = {};
 };
 
@@ -176,7 +175,7 @@ ConversationTokens TokensOf(const ChatEncoder& encoder, const Tokenizer& tokeniz
   return tokens;
 }
 
-// Says what of the data no token is made of, and what is missing between conversations.
+// Reports members of messages that do not become tokens.
 void NoteConversations(const Found& found, const ChatEncoder& encoder, const PrepareHooks& hooks) {
   if (!hooks.note) return;
   for (const std::string& member : found.members) {
@@ -187,8 +186,8 @@ void NoteConversations(const Found& found, const ChatEncoder& encoder, const Pre
   }
 }
 
-// PrepareDataset for those. Throws a kUsage Error where special = allow or raise: messages are
-// ordinary text.
+// PrepareDataset for conversations. Throws a kUsage Error if special is allow or raise: messages
+// are ordinary text.
 DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const TextInput> inputs,
                                  const PrepareHooks& hooks) {
   if (options.special != "ordinary") {
@@ -204,7 +203,7 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
       all - static_cast<int64_t>((1 - options.val_fraction) * static_cast<double>(all));
   const auto is_held_out = [&](int64_t i) {
     if (options.val_split == "tail") return i >= all - held_out;
-    return (i + 1) * held_out / all > i * held_out / all;  // every so many of them, the last too
+    return (i + 1) * held_out / all > i * held_out / all;  // evenly spread, including the last
   };
 
   DatasetInfo info = TokensInfo(options, tokenizer);
@@ -241,8 +240,8 @@ DatasetInfo PrepareConversations(const PrepareOptions& options, std::span<const 
   return info;
 }
 
-// A file that PrepareDataset writes: the tokenizer's, dataset.json and tables of conversations, or
-// one of tokens.
+// Returns true for the name of a file that PrepareDataset writes: the tokenizer's, dataset.json, a
+// table of conversations or a file of tokens.
 bool IsOurs(const std::string& name) {
   if (name == kTrainAnswersFile || name == kValAnswersFile) return true;
   if (name == kDatasetFile || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end()) {
@@ -291,8 +290,8 @@ void CheckOptions(const PrepareOptions& options) {
   CheckReplaceable(options.out, "data set", options.overwrite, IsOurs);
 }
 
-// Returns all that decides what a data set will be, as JSON. `tokenizer` is null where the text
-// decides.
+// Returns everything that determines a data set, as JSON. `tokenizer` is null if the text
+// determines it.
 std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput> inputs,
                        const Tokenizer* tokenizer) {
   Json files = Json::array();
@@ -309,11 +308,11 @@ std::string IdentityOf(const PrepareOptions& options, std::span<const TextInput>
                      {"special", options.special},
                      {"format", options.format},
                      {"shard-tokens", options.shard_tokens}};
-  // Names need not be UTF-8; what differs in such bytes alone differs in length or time too.
+  // Names need not be UTF-8: files whose names differ only in such bytes differ in length or time.
   return json.dump();
 }
 
-// One making of a data set.
+// The preparation of one data set of texts.
 class Preparing {
  public:
   Preparing(const PrepareOptions& options, std::vector<TextInput> inputs, const PrepareHooks& hooks)
@@ -338,7 +337,7 @@ class Preparing {
       EncodeAll();
       return Complete();
     } catch (const Error& error) {
-      // The files must change, and what was made of them is then of no use.
+      // The files must be changed, so the work on them is useless.
       if (error.kind() == ErrorKind::kInput || !GoesOn()) Abandon();
       throw;
     } catch (...) {
@@ -361,19 +360,19 @@ class Preparing {
     val_.emplace(partial_.path(), LayoutOf("val", options_, *tokenizer_), state.val);
   }
 
-  // Returns whether a later process can go on with what is there.
+  // Returns true if a later process can continue the work.
   bool GoesOn() const {
     return saved_ && options_.keep_partial &&
            std::ranges::none_of(inputs_, [](const TextInput& input) { return input.once; });
   }
 
-  // Returns the path of the text of an input that had to be converted.
+  // The path of the converted text of an input.
   std::string ConvertedPath(size_t input) const {
     return (partial_.path() / fmt::format("text_{:06}", input)).string();
   }
 
-  // Opens the texts of all inputs. Those that have to be converted are taken as an earlier process
-  // left them, if there was one, or else converted now.
+  // Opens the texts of all inputs. Converted texts are those of an earlier process, `left`, or are
+  // made now if it is null.
   void OpenSources(const PrepareState* left) {
     sources_.clear();
     before_ = {0};
@@ -408,7 +407,7 @@ class Preparing {
     if (!why.empty()) Note(why + ": only the first rank prepares the data");
   }
 
-  // All before `place` was read for the `reading`th time, counted from 0: so many bytes.
+  // The number of bytes read when reading number `reading`, from 0, has reached `place`.
   int64_t Done(int reading, const PreparePlace& place) const {
     return reading * before_.back() + before_[place.source] + place.offset;
   }
@@ -420,7 +419,7 @@ class Preparing {
     if (hooks_.progress) hooks_.progress(done, 2 * before_.back());
   }
 
-  // Whatever is begun anew belongs to this process.
+  // A directory that is begun here belongs to this process.
   void BeginPartial() {
     partial_.Begin();
     owned_ = true;
@@ -432,7 +431,7 @@ class Preparing {
                           place.offset <= sources_[place.source].bytes());
   }
 
-  // Goes on with what was begun. False if there is nothing to go on with.
+  // Continues earlier work. Returns false if there is none.
   bool TakeUp() {
     if (!partial_.found()) return false;
     try {
@@ -503,7 +502,7 @@ class Preparing {
           }
           try {
             Show(1, place);
-          } catch (...) {  // whoever is told of the progress may stop here
+          } catch (...) {  // the hook may stop the work
             if (options_.keep_partial) Checkpoint();
             throw;
           }
@@ -517,14 +516,14 @@ class Preparing {
     partial_.Save(state_);
   }
 
-  // Reads all sources. `characters`, if not null, gets all text, in order, and this rank reads it
-  // alone. Throws a kInput Error if there would be nothing to train on.
+  // Reads all sources. `characters`, if not null, gets all text, in order; then only this rank
+  // reads. Throws a kInput Error if there would be no training text.
   //
-  // int((1 - val_fraction) * units) units are to train on; no split if that is all. At the end
-  // there is one split, behind so many units. Spread there are up to 64 blocks of held-out text, of
-  // 512 units at least, each behind as much training text. They begin and end with documents, where
-  // these are not longer than a block, or else with lines, if one ends near. A text that is too
-  // short for two has its end held out.
+  // The training text has int((1 - val_fraction) * units) units; there is no split if those are
+  // all. With `tail` there is one split, behind these units. With `spread` there are up to 64
+  // blocks of held-out text, of at least 512 units, each behind an equal share of the training
+  // text. Blocks begin and end with documents no longer than a block, or else with lines that end
+  // nearby. If a text is too short for two blocks its end is held out.
   void MakePlan(CharSetBuilder* characters) {
     const bool bytes = characters == nullptr && tokenizer_->kind() == "bytes";
     const PrepareUnit unit = bytes ? PrepareUnit::kByte : PrepareUnit::kCharacter;
@@ -592,14 +591,14 @@ class Preparing {
   TextOptions texts_;
   std::vector<TextInput> inputs_;
   std::vector<PrepareSource> sources_;
-  std::vector<int64_t> before_;  // bytes of the sources before each, and of all
-  int64_t shown_ = 0;            // of both readings
+  std::vector<int64_t> before_;  // bytes of the sources before each one, and of all
+  int64_t shown_ = 0;            // the progress that was shown last, in bytes of both readings
   WindowSizes sizes_;
   PieceRanks ranks_;
   std::unique_ptr<Tokenizer> tokenizer_;
   PartialDataset partial_;
-  bool owned_ = false;  // partial_ was begun here, or gone on with
-  bool saved_ = false;  // and says how far it is
+  bool owned_ = false;  // partial_ was begun or continued here
+  bool saved_ = false;  // partial_ has a saved state
   PrepareState state_;
   std::optional<ShardWriter> train_;
   std::optional<ShardWriter> val_;
@@ -617,7 +616,7 @@ DatasetInfo PrepareDataset(const PrepareOptions& options, const PrepareHooks& ho
   for (const TextInput& input : inputs) {
     if (hooks.note && !input.form.choice.empty()) {
       hooks.note(fmt::format("{}: {}", input.path, input.form.choice));
-      break;  // others will be like it
+      break;  // the other files are probably alike
     }
   }
   if (AreConversations(inputs)) return PrepareConversations(options, inputs, hooks);

@@ -10,19 +10,19 @@ namespace folio {
 namespace {
 
 constexpr int64_t kBlockUnits = 512, kMostBlocks = 64;
-constexpr int64_t kLineBytes = 4096;  // how far the end of a line is looked for, at most
+constexpr int64_t kLineBytes = 4096;  // the end of a line is searched for no further than this
 
-// 0 if it does not end there.
+// The length of the first line with its line break; 0 if it has none.
 int64_t BehindLine(std::string_view text) {
   return static_cast<int64_t>(text.find('\n') + 1);
 }
 
-// Walks through a text from its beginning to places further on.
+// Finds ascending places in a text.
 class UnitCursor {
  public:
   UnitCursor(std::string_view text, PrepareUnit unit) : text_(text), unit_(unit) {}
 
-  // Returns the byte that stands behind so many units. REQUIRES: not fewer than before.
+  // Returns the number of bytes of the first `units` units. REQUIRES: not fewer than before.
   int64_t BytesBefore(int64_t units) {
     if (unit_ == PrepareUnit::kByte) return units;
     bytes_ += FindCharacter(text_.substr(bytes_), units - units_);
@@ -34,7 +34,7 @@ class UnitCursor {
   std::string_view text_;
   PrepareUnit unit_;
   int64_t units_ = 0;
-  size_t bytes_ = 0;  // of so many units
+  size_t bytes_ = 0;  // of these units
 };
 
 }  // namespace
@@ -78,7 +78,7 @@ std::vector<PrepareSplit> PlanMaker::FindAll(int64_t units, int64_t train, bool 
   return splits;
 }
 
-// Appends the splits behind so many units of all, which are in this piece.
+// Appends the splits at `places`, in units from the beginning of all text, which are in this piece.
 void PlanMaker::FindIn(const Counted& counted, std::span<const int64_t> places, int64_t reach,
                        std::vector<PrepareSplit>& splits) const {
   const PreparePiece& piece = counted.piece;
@@ -112,13 +112,13 @@ int64_t PlanMaker::UnitsBefore(size_t source) const {
   return std::reduce(units_of_.begin(), units_of_.begin() + static_cast<int64_t>(source));
 }
 
-// Splits behind so many bytes of the document, or at the end of the line if that is not `look`
+// Splits behind `bytes` bytes of the document, or at the end of the line if it is less than `look`
 // bytes away.
 PrepareSplit PlanMaker::SplitInside(const PrepareDocument& document, int64_t bytes, int64_t look,
                                     const PrepareSource& source) const {
   PrepareSplit split;
   if (!source.json_lines()) {
-    // Not in the piece alone, since the size of pieces changes nothing.
+    // Looks beyond the end of the piece, so that the size of pieces does not affect the result.
     split.offset = document.offset + bytes;
     std::string ahead;
     source.Read(split.offset, std::min(split.offset + look, source.bytes()), ahead);

@@ -10,7 +10,7 @@
 
 namespace folio {
 
-// A plan is made by reading all text once.
+// The result of reading all text once.
 struct PreparePlan {
   int64_t units = 0;  // characters, or bytes, of all documents
   int64_t documents = 0;
@@ -18,30 +18,30 @@ struct PreparePlan {
   PreparePlace first;      // of the first document
   std::vector<PrepareSplit> splits = {};
 
-  // Blocks of held-out text.
+  // The number of blocks of held-out text.
   int64_t blocks() const { return (std::ssize(splits) + 1) / 2; }
 };
 
-// Makes the plan of what its pieces hold, which come one after the other: adds them up, and finds
-// where held-out text begins and ends.
+// Makes the plan from the counts of consecutive pieces: adds them up, and finds where held-out text
+// begins and ends.
 class PlanMaker {
  public:
-  // All must outlive it. `characters`, if not null, gets all text.
+  // All arguments must outlive it. `characters`, if not null, gets all text.
   PlanMaker(std::span<const PrepareSource> sources, PrepareUnit unit, CharSetBuilder* characters)
       : sources_(sources), unit_(unit), characters_(characters), units_of_(sources.size()) {}
 
   void Take(const PreparePiece& piece, const TextCounts& counts, PreparePlan& plan);
 
-  // Returns the splits between parts of `train` and of the other of all `units` in turns. Where
-  // there are several blocks, a split may be elsewhere: at the nearer end of the document that is
-  // cut, if that has no more units than a block, or else at the end of a line. Reads each piece
-  // that splits cut once.
+  // Returns the splits that divide all `units` alternately into training text, `train` units in
+  // all, and held-out text. If there are several blocks a split is moved: to the nearer end of the
+  // document that it cuts, if that has no more units than a block, or else to the end of a line.
+  // Reads each piece that is cut by splits once.
   std::vector<PrepareSplit> FindAll(int64_t units, int64_t train, bool spread) const;
 
  private:
   struct Counted {
     PreparePiece piece;
-    int64_t before = 0;  // units of the pieces before it
+    int64_t before = 0;  // units in earlier pieces
     int64_t units = 0;
   };
 

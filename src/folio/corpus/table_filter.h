@@ -9,15 +9,15 @@
 
 namespace folio {
 
-// Returns what stands between the fields of a table whose first bytes these are: the first of a
-// comma, a semicolon, a tab and | that its header has outside of quotes; a comma where it has none.
+// Returns the delimiter of a table that begins with `head`: the first of comma, semicolon, tab and
+// | that occurs in its header outside of quotes, else a comma.
 char FindDelimiter(std::string_view head);
 
-// A table of text (RFC 4180) as JSON lines: each row becomes an object whose members are called as
-// the header says. A field may be quoted, and may have delimiters, line breaks and doubled quotes
-// then. Rows end in \n, \r\n or \r; blank ones are left out. No more than the header is held.
-// Throws a kInput Error that names the row for fields that are more or fewer than the header's, and
-// for quotes that do not end.
+// Converts a table of text (RFC 4180) to JSON lines: each row becomes an object whose members have
+// the names in the header. A quoted field may contain delimiters, line breaks and doubled quotes.
+// Rows end in \n, \r\n or \r; blank rows are left out. Holds only the header in memory. Throws a
+// kInput Error that names the row if it has more or fewer fields than the header, or a quote that
+// is not closed.
 class TableFilter {
  public:
   TableFilter(char delimiter, std::string name) : delimiter_(delimiter), name_(std::move(name)) {}
@@ -26,7 +26,7 @@ class TableFilter {
   void Finish(std::string& out);
 
  private:
-  enum class At { kBegin, kPlain, kQuoted, kQuote };  // the last: behind a quote within quotes
+  enum class At { kBegin, kPlain, kQuoted, kQuote };  // kQuote: behind a quote in a quoted field
 
   void Take(char c, std::string& out);
   void Put(char c, std::string& out);

@@ -27,14 +27,14 @@ int64_t ModifiedTime(const std::string& path) {
   return static_cast<int64_t>(fs::last_write_time(path).time_since_epoch().count());
 }
 
-// Never the same: what was read once cannot be known again.
+// Returns a different number on each call: input that is read once cannot be recognised later.
 int64_t Now() {
   return static_cast<int64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
          int64_t { getpid() } << 40;
 }
 
-// Throws where the disk of `to` has no room for `more` bytes beside what conversion leaves to
-// others there. The text has `bytes` so far.
+// Throws a kRuntime Error if `more` bytes do not fit on the disk of `to` beside the space that must
+// remain free. The text has `bytes` so far.
 void RequireRoom(const fs::path& to, int64_t bytes, int64_t more) {
   constexpr uint64_t kLeft = uint64_t{1} << 28;
   std::error_code error;
@@ -51,8 +51,8 @@ void RequireRoom(const fs::path& to, int64_t bytes, int64_t more) {
       "beside it");
 }
 
-// Returns how many bytes a file unpacks to at least, as far as its end says: the end of a gzip
-// stream has the length of its text modulo 2^32. 0 where nothing says it.
+// Returns the least number of bytes that a file unpacks to: the end of a gzip stream has the length
+// of its text modulo 2^32. 0 for other files.
 int64_t LeastUnpackedBytes(const TextInput& input) {
   constexpr int64_t kHeader = 10, kTrailer = 8, kLength = 4;
   if (input.once || input.bytes < kHeader + kTrailer) return 0;
@@ -82,11 +82,12 @@ std::vector<std::string> FilesBelow(const std::string& dir) {
   return found;
 }
 
-// Returns what a file below a directory is, where it is no text; "" where it is one.
+// Says what a file below a directory is if it is no text; "" if it is one.
 std::string WhyNot(const std::string& path, const TextOptions& options) {
   try {
     TextStream stream(path, options);
-    // A data set whose lines lack the field is a mistake, settings of some program are not.
+    // Only files named for JSON lines are meant as data: without the field they are a mistake, but
+    // other JSON may be the settings of some program.
     if (!stream.begins_with_document() && !NamedForJsonLines(path)) {
       return fmt::format("{} without a \"{}\"", NamedForTables(path) ? "a table" : "JSON",
                          options.document());

@@ -12,12 +12,12 @@
 
 namespace folio {
 
-// A file that data is made from, as it was found.
+// A file that data is made from.
 struct TextInput {
-  std::string path;    // as it was named; "-" is standard input
+  std::string path;    // as given; "-" is standard input
   std::string file;    // where its bytes are
   bool once = false;   // it can be read only once: standard input, a pipe
-  TextForm form = {};  // of what can be read once only from the reading on
+  TextForm form = {};  // if it can be read only once: known only after reading
   int64_t bytes = 0;
   int64_t modified = 0;  // time of the last change, in the system's units
 };
@@ -27,11 +27,11 @@ TextInput FindTextInput(const std::string& path, const TextOptions& options,
                         const std::string& standard_input = "");
 
 // The text of a file that data is made from: one document, or one in each line of JSON. A byte
-// order mark at its beginning is no part of it, here and in all counts. Opened anew for each piece,
-// so that there may be any number.
+// order mark at its beginning is not part of it, nor counted. The file is opened again for each
+// piece, so that there may be any number of sources.
 class PrepareSource {
  public:
-  // Its bytes are the text.
+  // For a file whose bytes are the text.
   explicit PrepareSource(const std::string& path, const TextOptions& options = {});
   // `text` is the file that holds what the input was converted to.
   PrepareSource(TextInput input, const TextOptions& options, std::string text);
@@ -43,57 +43,56 @@ class PrepareSource {
   bool marked() const { return mark_ > 0; }  // had a byte order mark
   bool json_lines() const { return input_.form.json_lines; }
   const std::string& field() const { return field_; }  // of JSON lines
-  // The bytes of the file as it was named, before any conversion.
+  // The number of bytes of the given file, before any conversion.
   int64_t given_bytes() const { return input_.form.converted ? input_.bytes : bytes_; }
 
-  // Bytes [begin, end), which replace what is in `out`. Throws a kInput Error if they cannot be
-  // read or are no longer there.
+  // Replaces `out` by bytes [begin, end). Throws a kInput Error if they cannot be read or no longer
+  // exist.
   void Read(int64_t begin, int64_t end, std::string& out) const;
-  // Line and column of a byte; reads all before it.
+  // The line and column of a byte; reads all bytes before it.
   TextPosition PositionOf(int64_t byte) const;
   // The line of JSON at a byte, for messages.
   std::string NameLine(int64_t byte) const;
-  // Throws a kInput Error if length or time of the file are not what they were.
+  // Throws a kInput Error if the length or the time of the file has changed.
   void CheckUnchanged() const;
 
  private:
   TextInput input_;
   std::string field_;
   std::string text_;   // the file to read
-  int64_t mark_ = 0;   // bytes before those that count
+  int64_t mark_ = 0;   // bytes of the byte order mark
   int64_t bytes_ = 0;  // behind the mark
 };
 
-// Writes the text of an input that is converted into the new file `to`; progress(bytes) says how
-// long that is so far, and may throw. Throws what TextStream throws, and a kRuntime Error where
-// there is no room: before the disk is full to the last byte.
+// Converts an input and writes its text to the new file `to`; progress(bytes) gets its length so
+// far, and may throw. Throws what TextStream throws, and a kRuntime Error before the disk is
+// completely full.
 PrepareSource ConvertSource(TextInput input, const TextOptions& options,
                             const std::filesystem::path& to,
                             const std::function<void(int64_t bytes)>& progress);
 
-// The Error of a text that another program writes to.
+// The Error for a text to which another program is writing.
 Error ChangedWhileRead(const std::string& path);
 
-// Says of all texts at once which have lines that end in \r\n near their beginning, as Windows
-// writes them; "" if none has.
+// A sentence about all texts whose first lines end in \r\n, as on Windows; "" if there are none.
 std::string LineEndsNote(std::span<const PrepareSource> sources);
 
-// Writes what standard input gives, as it is, into a new file.
+// Writes standard input unchanged into a new file.
 void SaveStandardInput(const std::string& to);
 
-// The files to make data of.
+// The files that data is to be made from.
 struct TextFiles {
   std::vector<std::string> files;
-  std::string left_out;  // what directories hold that is no text, in one line; "" if nothing
+  std::string left_out;  // a sentence about other files in directories; "" if there are none
 };
 
-// Replaces each path that is a directory by the files below it that are texts, in the order of
-// their names; what is hidden is passed over, and data sets too, with whatever is below them.
-// Throws a kInput Error for a directory without any, and for files below it that are damaged.
+// Replaces each directory among the paths by the texts below it, sorted by name; skips hidden
+// files, and data sets with everything below them. Throws a kInput Error for a directory without
+// texts, and for damaged files below it.
 TextFiles FindTextFiles(const std::vector<std::string>& paths, const TextOptions& options);
 
-// Returns how many bytes of text the files have together; `enough` or more where it is that many,
-// which saves unpacking what is compressed to the end. -1 where one of them can be read only once.
+// Returns the number of bytes of text in all files; -1 if one of them can be read only once. Stops
+// unpacking at `enough` bytes: larger results may be too small.
 int64_t TextBytes(const std::vector<std::string>& files, const TextOptions& options,
                   int64_t enough);
 

@@ -46,7 +46,7 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
   if (text == nullptr || !text->is_string()) {
     const Error bad = BadLine(where(), "not a document",
                               fmt::format("there is no string {}", Json(field).dump()), field);
-    // It may have been meant for a conversation.
+    // The line may have been meant as a conversation.
     if (!json.is_object() || text != nullptr) throw Error(bad);
     std::string members;
     for (const Json::Member& member : json.items())
@@ -60,15 +60,6 @@ std::string TextOfJsonLine(std::string_view line, const std::string& field,
         fmt::format("{}; a conversation is {}", bad.help(), kConversationForms));
   }
   return text->text();
-}
-
-bool HoldsDocument(std::string_view line, const std::string& field) {
-  try {
-    TextOfJsonLine(line, field, [] { return ""; });
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 bool IsBlankLine(std::string_view line) {
@@ -151,7 +142,7 @@ constexpr char kNoTextIn[] = "remove it";
 constexpr char kTokens[] =
     "a directory of token files can be used directly: folio train --data DIR";
 
-// Formats that people have beside their texts. Whatever else holds zero bytes is binary data.
+// Formats that often lie beside texts. Any other file with zero bytes is binary data.
 constexpr std::array kSignatures = {
     Signature{0, "PK\3\4", "a zip archive", kUnpack},
     Signature{0, "PK\5\6", "an empty zip archive", kNoTextIn},
@@ -182,13 +173,13 @@ TextKind Other(std::string looks_like, std::string help) {
   return {.form = Form::kOther, .looks_like = std::move(looks_like), .help = std::move(help)};
 }
 
-// A little-endian length below 100 MB in 8 bytes, and an object.
+// A safetensors file begins with a little-endian length of 8 bytes, below 100 MB, and an object.
 bool IsSafetensors(std::string_view head) {
   return head.size() > 9 && head[8] == '{' && (head[9] == '"' || head[9] == ' ') &&
          head.substr(4, 4) == std::string_view("\0\0\0\0", 4);
 }
 
-// Two bytes of protocol, and a frame or an opcode that begins a container.
+// A pickle begins with two bytes of protocol, and a frame or an opcode that begins a container.
 bool IsPickle(std::string_view head) {
   return head.size() > 3 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5 &&
          std::string_view("\x95}](cq").find(head[2]) != std::string_view::npos;
@@ -209,8 +200,8 @@ std::optional<TextKind> ByZeroBytes(std::string_view sample) {
   return Other("binary data", "remove it, or read it as plain bytes: --tokenizer bytes --raw");
 }
 
-// Single bytes that are wrong do no harm; where more than one in a hundred characters is, the text
-// is in another encoding.
+// Single invalid bytes do no harm; a text in which more than one in a hundred characters is invalid
+// has another encoding.
 std::optional<TextKind> ByEncoding(std::string_view sample) {
   constexpr int64_t kFew = 8, kOneIn = 100;
   int64_t bad = 0;
@@ -232,26 +223,23 @@ std::string_view FirstLine(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
-bool IsObject(std::string_view line) {
+// Null if the line is not JSON, which is an error only when it is read as data.
+Json ValueOf(std::string_view line) {
   try {
-    return ParseDataLine(line, "line").is_object();
+    return ParseDataLine(line, "line");
   } catch (const Error&) {
-    return false;
+    return nullptr;
   }
 }
 
-// Returns whether a line is a conversation by itself. The messages of an array over several lines
-// would be values without one.
+// Returns true if a line is a whole conversation. The messages of an array over several lines are
+// not conversations by themselves.
 bool IsListOfMessages(std::string_view line) {
-  try {
-    const Json value = ParseDataLine(line, "line");
-    return value.is_array() && IsConversation(value);
-  } catch (const Error&) {
-    return false;
-  }
+  const Json value = ValueOf(line);
+  return value.is_array() && IsConversation(value);
 }
 
-// Returns the place behind a string that `text` begins with, or npos.
+// Returns the end of the string that `text` begins with, or npos.
 size_t EndOfString(std::string_view text) {
   for (size_t at = 1; at < text.size(); ++at) {
     if (text[at] == '\\')
@@ -266,8 +254,8 @@ std::string_view WithoutSpaces(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
 }
 
-// A key and its colon behind a brace, or an array of such, of strings, or of arrays of these: no
-// prose begins so. `cut` says that the text goes on behind what is seen.
+// Returns true if `text` begins with an object's brace, key and colon, or with an array of objects,
+// of strings, or of arrays of these, as prose never does. `cut`: more text follows.
 bool BeginsLikeJson(std::string_view text, bool cut) {
   const bool array = text.starts_with('[');
   if (array) text = WithoutSpaces(text.substr(1));
@@ -294,13 +282,12 @@ Form TextOrJson(std::string_view head, bool lines_by_name) {
   if (!BeginsLikeJson(head, cut)) return Form::kText;
   const std::string_view line = FirstLine(head);
   const bool whole = line.size() < head.size() || !cut;
-  if (head[0] == '{' && (!whole || IsObject(line))) return Form::kJsonLines;
+  if (head[0] == '{' && (!whole || ValueOf(line).is_object())) return Form::kJsonLines;
   if (head[0] == '[' && whole && IsListOfMessages(line)) return Form::kJsonLines;
   return Form::kJson;
 }
 
-// A filtered source converts pieces as a whole and gives them out as they are asked for.
-// Filter has Convert(piece, out) and Finish(out).
+// Reads `from` through a filter: a class with Convert(piece, out) and Finish(out).
 template <class Filter>
 ReadBytes Filtered(ReadBytes from, Filter filter) {
   static constexpr size_t kPiece = size_t{1} << 16;
@@ -378,10 +365,10 @@ class Utf16Filter {
   char32_t high_ = 0;  // the first half of a pair, 0 if there is none
 };
 
-// The elements of one JSON array, or any number of JSON values in a row, each in a line of its own;
-// an element that is a string becomes the `field` of an object. Holds no value as a whole. Whether
-// values are valid is not looked at: throws a kInput Error only where they do not come to an end,
-// or where other things are between them.
+// Writes the elements of one JSON array, or consecutive JSON values, as one line each; an element
+// that is a string becomes the `field` of an object. Never holds a whole value in memory, and does
+// not check the values: throws a kInput Error only if one does not end, or if something else is
+// between them.
 class JsonFilter {
  public:
   JsonFilter(const std::string& field, std::string name)
@@ -455,7 +442,7 @@ class JsonFilter {
   }
 
   void InString(char c, std::string& out) {
-    // A raw line break is no part of a JSON string: whoever reads the line complains.
+    // A raw line break is invalid in a JSON string: reading the line as data reports it.
     out += c == '\n' || c == '\r' ? '\t' : c;
     if (std::exchange(escaped_, c == '\\' && !escaped_) || c != '"') return;
     if (depth_ > 0) {
@@ -484,7 +471,7 @@ class JsonFilter {
   int64_t depth_ = 0;
 };
 
-// Returns kOther where bytes from the middle of a text show that it is something else.
+// Returns a kOther if bytes from the middle of a text show that it is something else.
 std::optional<TextKind> NoText(std::string_view sample) {
   // Both ends may be inside a character.
   while (!sample.empty() && !BeginsCharacter(sample[0])) sample.remove_prefix(1);
@@ -492,9 +479,9 @@ std::optional<TextKind> NoText(std::string_view sample) {
   return ByEncoding(sample);
 }
 
-// Recognises a text by its first kTextHead bytes, or all if there are fewer. Where a file is not
-// named for JSON lines (`lines_by_name`), its first line must be an object. Tables are known by
-// their files' names alone.
+// Recognises a text by its first kTextHead bytes, or all of them if there are fewer. If the file is
+// not named for JSON lines (`lines_by_name`), its first line must be an object. Tables are
+// recognised only by their files' names.
 TextKind RecogniseText(std::string_view head, bool lines_by_name, bool table_by_name) {
   if (const auto compression = FindCompression(head)) {
     return {.form = Form::kCompressed, .compression = *compression};
@@ -517,10 +504,6 @@ TextKind RecogniseText(std::string_view head, bool lines_by_name, bool table_by_
   if (table_by_name) return {.form = Form::kTable, .delimiter = FindDelimiter(head)};
   return {.form = TextOrJson(head, lines_by_name)};
 }
-
-}  // namespace
-
-namespace {
 
 // The ending of a file's name in lower case, before that of a compression.
 std::string EndingOf(const std::string& path) {
@@ -575,19 +558,14 @@ TextStream::TextStream(const std::string& path, const TextOptions& options, std:
   if (form_.json_lines) LookForConversation();
 }
 
-// The first line says whether all are conversations.
+// The first line decides whether all lines are conversations.
 void TextStream::LookForConversation() {
   while (!head_ended_ && FirstLine().empty() && std::ssize(head_) < kLongestLine) {
     head_ended_ = read_(head_, head_.size()) == 0;
   }
   const std::string_view line = FirstLine();
   if (line.empty()) return;
-  Json first;
-  try {
-    first = ParseDataLine(line, "line");
-  } catch (const Error&) {  // whoever reads the line complains
-    return;
-  }
+  const Json first = ValueOf(line);
   if (!IsConversation(first) || (!options_.field.empty() && first.contains(options_.field))) return;
   form_.conversations = true;
   const Json* text = first.find(options_.document());
@@ -598,7 +576,7 @@ void TextStream::LookForConversation() {
 }
 
 void TextStream::Peel() {
-  constexpr int kMostLayers = 3;  // nobody makes a text that was compressed more often
+  constexpr int kMostLayers = 3;  // a text is never compressed more often
   for (int layer = 0; layer < kMostLayers; ++layer) {
     Peek();
     const TextKind kind = RecogniseText(head_, lines_by_name_, table_by_name_);
@@ -628,7 +606,7 @@ void TextStream::Peek() {
   }
 }
 
-// Reads from the beginning again, through what `kind` asks for.
+// Reads from the beginning again, through the decompressor or filter for `kind`.
 void TextStream::Convert(const TextKind& kind) {
   const bool utf16 = kind.form == Form::kUtf16Little || kind.form == Form::kUtf16Big;
   size_t skip = utf16 ? 2 : 0;
@@ -669,7 +647,10 @@ std::string_view TextStream::FirstLine() const {
 bool TextStream::begins_with_document() const {
   if (!form_.json_lines || form_.conversations) return true;
   const std::string_view line = FirstLine();
-  return line.empty() || HoldsDocument(line, options_.document());
+  if (line.empty()) return true;
+  const Json value = ValueOf(line);
+  const Json* document = value.find(options_.document());
+  return document != nullptr && document->is_string();
 }
 
 size_t TextStream::Read(std::string& out, size_t wanted) {
@@ -678,7 +659,7 @@ size_t TextStream::Read(std::string& out, size_t wanted) {
     out.append(head_, given_, wanted);
     given_ += out.size() - before;
     const bool long_line = given_ == head_.size() && given_ > kTextHead;
-    if (long_line) head_ = {};  // read_ goes on
+    if (long_line) head_ = {};  // the rest comes from read_
   } else {
     read_(out, wanted);
   }

@@ -14,34 +14,33 @@
 
 namespace folio {
 
-// Bytes at the beginning of a file that say what it is.
+// The number of bytes at the beginning of a file by which its kind is recognised.
 inline constexpr size_t kTextHead = size_t{1} << 16;
-// The longest line of JSON that is a document: it is held as a whole, and its text too.
+// The longest line of JSON that is a document: the whole line and its text are in memory.
 inline constexpr int64_t kLongestDocument = int64_t{1} << 30;
-// A line that becomes data has no more values than this, so that its memory follows its length.
+// The most values in a line of data, so that its memory is in proportion to its length.
 inline constexpr size_t kMostValuesOfLine = size_t{1} << 22;
-// The mark that may stand before UTF-8 and is no part of it.
+// The mark that may precede UTF-8 and is not part of the text.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Returns whether a file is named for JSON lines: .jsonl or .ndjson in any case, with or without
-// the ending of a compression behind it; or for tables: .csv or .tsv.
+// These return true if a file is named for JSON lines (.jsonl or .ndjson) or for tables (.csv or
+// .tsv), in any case, optionally with the ending of a compression behind it.
 bool NamedForJsonLines(const std::string& path);
 bool NamedForTables(const std::string& path);
 
 struct TextKind;
 
-// The text that a file is unpacked or converted to may be so many times as long as the file, once
-// it is longer than kUnpackedBytes. Texts, logs and tables are compressed to a tenth or a
-// hundredth.
+// The most times that an unpacked or converted text longer than kUnpackedBytes may be as long as
+// its file. Compression reduces texts, logs and tables to a tenth or a hundredth.
 inline constexpr int64_t kMostRatio = 250;
 inline constexpr int64_t kUnpackedBytes = int64_t{1} << 27;
 
-// Options of how texts that data is made from are read.
+// Options for reading the texts that data is made from.
 struct TextOptions {
-  // The member of JSON lines, or the column of tables, that holds the document. "" is "text", or
-  // the conversation where there is one.
+  // The member of JSON lines, or the column of tables, that holds the document. "" means the
+  // conversation if there is one, else "text".
   std::string field = {};
-  bool raw = false;  // every file is a document of bytes, whatever it looks like
+  bool raw = false;  // every file is a document of bytes, whatever it contains
 
   const std::string& document() const {
     static const std::string usual = "text";
@@ -49,7 +48,7 @@ struct TextOptions {
   }
 };
 
-// A file is something else than a text.
+// The Error for a file that is not a text.
 class NotText : public Error {
  public:
   NotText(const std::string& name, const TextKind& kind);
@@ -59,49 +58,48 @@ class NotText : public Error {
   std::string looks_like_;
 };
 
-// The unit of the file that became a line of JSON lines.
+// The part of a file that became one of the JSON lines.
 enum class LineUnit { kLine, kValue, kRow };
 
 // The form that a text was found in when its file was recognised.
 struct TextForm {
-  bool converted = false;           // its text is not to be found in its bytes
+  bool converted = false;           // its text is not simply its bytes
   bool json_lines = false;          // the text is a JSON object in each line
-  LineUnit unit = LineUnit::kLine;  // and its lines are those, values that had others, or rows
-  bool conversations = false;       // and they are conversations, by the first
-  // Which of several things in the first line was taken, for people; "" where there was one alone.
+  LineUnit unit = LineUnit::kLine;  // what each of these lines was in the file
+  bool conversations = false;       // they are conversations, according to the first
+  // A sentence that says which of several parts of the first line is used; "" if there is only one.
   std::string choice = {};
 };
 
 // A file, or standard input ("-"), as UTF-8: recognised by its first bytes, unpacked and converted
-// as it comes, without a byte order mark. JSON of any layout comes as JSON lines, and so do tables
-// with a header.
+// while it is read, without a byte order mark. JSON of any layout, and tables with a header, are
+// read as JSON lines.
 class TextStream {
  public:
-  // `name` stands for it in messages, if it is not empty. Throws NotText, and a kInput Error where
-  // it cannot be read.
+  // `name` replaces the path in messages, if it is not empty. Throws NotText, and a kInput Error if
+  // the file cannot be read.
   TextStream(const std::string& path, const TextOptions& options, std::string name = "");
 
   const TextForm& form() const { return form_; }
-  // Returns whether the first document, or conversation, is there as far as can be seen; true where
-  // it cannot be.
+  // Returns false if the first line is certainly neither a document nor a conversation.
   bool begins_with_document() const;
 
-  // Reads as ReadBytes does. Throws NotText where bytes show that this is none, and a kInput Error
-  // for compressed streams and UTF-16 that are damaged, and beyond kMostRatio.
+  // Reads like ReadBytes. Throws NotText if the bytes show that this is no text, and a kInput Error
+  // for damaged compressed streams and UTF-16, and for a text that exceeds kMostRatio.
   size_t Read(std::string& out, size_t wanted);
 
-  // The input from its beginning, where it is text, or bytes, as it is and can be read again; else
-  // this stream, which must outlive it.
+  // The input from its beginning, if it is an unconverted text that can be read again; else an
+  // input that reads this stream, which must outlive it.
   ByteInput AsInput();
 
  private:
-  // Takes one layer after the other off.
+  // Removes one layer of compression or conversion after the other.
   void Peel();
   void Convert(const TextKind& kind);
   void LookForConversation();
   void Peek();
   void RequireRatio() const;
-  // Returns the first of JSON lines that is not blank; empty where its end cannot be seen.
+  // Returns the first of the JSON lines that is not blank; empty if its end is not in head_.
   std::string_view FirstLine() const;
 
   std::string name_;
@@ -118,29 +116,27 @@ class TextStream {
   TextForm form_;
 };
 
-// Throws NotText where bytes at some places of a text file show that it is none. It must be one by
-// its first bytes. `name` is what the error calls it.
+// Throws NotText if bytes at some places of a file, whose first bytes are text, show that it is no
+// text. Errors call it `name`.
 void CheckPlaces(const std::string& path, const std::string& name);
 
-// The document in a line of JSON: the string `field` of its object. Throws a kInput Error where
-// there is none; `where` names the line, and is called for errors alone.
+// The document in a line of JSON: the string `field` of its object. Throws a kInput Error if there
+// is none; `where` returns the name of the line, and is called only for errors.
 std::string TextOfJsonLine(std::string_view line, const std::string& field,
                            const std::function<std::string()>& where);
 
-// Returns whether the line holds a document.
-bool HoldsDocument(std::string_view line, const std::string& field);
-// A value in a line of data. NaN and Infinity, which Python writes for what is missing, are null.
+// The value in a line of data. NaN and Infinity, which Python writes for missing numbers, are null.
 // Throws a kInput Error.
 Json ParseDataLine(std::string_view line, const std::string& where);
 
-// Blank lines are no documents.
+// Returns true for lines of white space, which are not documents.
 bool IsBlankLine(std::string_view line);
 
-// "a.jsonl:7", or for values that had other lines "a.json: value 7", and "a.csv: row 7".
+// "a.jsonl:7", "a.json: value 7" or "a.csv: row 7".
 std::string NameJsonLine(const std::string& path, int64_t number, LineUnit unit);
 
-// Calls f with each line of `stream`, which has JSON lines, that is not blank, and what names it.
-// Throws a kInput Error for one that is longer than `longest`.
+// Calls f for each line that is not blank of `stream`, which has JSON lines; where() returns the
+// line's name. Throws a kInput Error for a line longer than `longest`.
 void ForJsonLines(
     TextStream& stream, const std::string& path,
     const std::function<void(std::string_view line, const std::function<std::string()>& where)>& f,

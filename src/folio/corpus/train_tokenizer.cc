@@ -23,7 +23,7 @@ namespace {
 // Bytes of text in memory at once, as long as it can be cut.
 constexpr size_t kTrainingWindow = size_t{1} << 25;
 
-// A place near the end of the beginning of a text where it can be cut; 0 if there is none.
+// The last place where the beginning of a text can be cut, or one near it; 0 if there is none.
 size_t LastCut(std::string_view text) {
   text = text.substr(0, CompleteUtf8Prefix(text));
   for (size_t back = 4096;; back *= 8) {
@@ -34,7 +34,7 @@ size_t LastCut(std::string_view text) {
   }
 }
 
-// Gives a text that is one document to the trainer in pieces, and returns how many bytes it has.
+// Passes a text that is one document to the trainer in pieces, and returns its number of bytes.
 int64_t CountDocument(TextStream& stream, BpeTrainer& trainer,
                       const std::function<void(int64_t bytes)>& progress) {
   int64_t bytes = 0;
@@ -55,18 +55,7 @@ int64_t CountDocument(TextStream& stream, BpeTrainer& trainer,
   return bytes;
 }
 
-int64_t CountJsonLines(TextStream& stream, const std::string& file, const std::string& field,
-                       BpeTrainer& trainer, const std::function<void(int64_t bytes)>& progress) {
-  int64_t bytes = 0;
-  ForJsonDocuments(stream, file, field, [&](const std::string& text, const std::string&) {
-    trainer.AddText(text);
-    bytes += std::ssize(text);
-    progress(bytes);
-  });
-  return bytes;
-}
-
-// The bytes of the files, which are those of their documents; 0 where that is not so.
+// The bytes of the files if those are the bytes of their documents, else 0.
 int64_t TotalBytes(const std::vector<std::string>& files, const TextOptions& options) {
   int64_t total = 0;
   for (const std::string& file : files) {
@@ -77,20 +66,27 @@ int64_t TotalBytes(const std::vector<std::string>& files, const TextOptions& opt
   return total;
 }
 
-// Gives all documents to the trainer, and returns how many bytes they have.
+// Passes all documents to the trainer, and returns their number of bytes.
 int64_t CountFiles(const std::vector<std::string>& files, const TextOptions& options,
                    BpeTrainer& trainer,
                    const std::function<void(int64_t done, int64_t total)>& progress) {
   const int64_t total = TotalBytes(files, options);
   int64_t bytes = 0;
   for (const std::string& file : files) {
+    TextStream stream(file, options);
     const auto show = [&](int64_t of_file) {
       if (progress) progress(bytes + of_file, total);
     };
-    TextStream stream(file, options);
-    bytes += stream.form().json_lines
-                 ? CountJsonLines(stream, file, options.document(), trainer, show)
-                 : CountDocument(stream, trainer, show);
+    if (!stream.form().json_lines) {
+      bytes += CountDocument(stream, trainer, show);
+      continue;
+    }
+    ForJsonDocuments(stream, file, options.document(),
+                     [&](const std::string& text, const std::string&) {
+                       trainer.AddText(text);
+                       bytes += std::ssize(text);
+                       show(0);
+                     });
   }
   return bytes;
 }

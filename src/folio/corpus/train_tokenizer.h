@@ -20,14 +20,14 @@ struct TrainTokenizerOptions {
   TextOptions texts = {};
 };
 
-// Called now and then with how far it is, in bytes of text and in merges; `total` is 0 where nobody
-// knows. May throw to stop.
+// Called now and then with the progress in bytes of text and in merges; `total` is 0 if it is not
+// known. May throw to stop.
 struct TrainTokenizerHooks {
   std::function<void(int64_t done, int64_t total)> counting = {};
   BpeTrainer::Progress merging = {};
 };
 
-// A tokenizer that was made, and the text that it was made of.
+// Facts about a new tokenizer and its text.
 struct TrainedTokenizer {
   std::string hash;
   int64_t vocab_size = 0;
@@ -40,11 +40,11 @@ struct TrainedTokenizer {
   double merge_seconds = 0;
 };
 
-// Makes a byte-level BPE tokenizer of the documents of texts (text_stream.h) in a directory that
-// appears when it is whole, with memory bounded by the distinct pretokens (bpe_trainer.h). A
-// request to stop (base/signals.h) ends it by throwing Stopped. Throws a kUsage Error for the
-// options and where the directory may not be replaced, a kInput Error for files that cannot be read
-// or are all empty, a kRuntime Error where it cannot be written.
+// Makes a byte-level BPE tokenizer from the documents of texts (text_stream.h), in a directory that
+// appears when it is complete, with memory bounded by the distinct pretokens (bpe_trainer.h).
+// Throws Stopped after a request to stop (base/signals.h), a kUsage Error for invalid options and
+// for a directory that may not be replaced, a kInput Error for files that cannot be read or are all
+// empty, and a kRuntime Error if the directory cannot be written.
 TrainedTokenizer TrainTokenizer(const TrainTokenizerOptions& options,
                                 const TrainTokenizerHooks& hooks = {});
 

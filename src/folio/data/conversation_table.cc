@@ -4,46 +4,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
+#include "folio/io/byte_reader.h"
 
 namespace folio {
-namespace {
-
-constexpr size_t kNumberBytes = 4;
-
-void AppendNumber(uint32_t value, std::string& out) {
-  for (size_t i = 0; i < kNumberBytes; ++i) out += static_cast<char>(value >> 8 * i & 0xFF);
-}
-
-// Takes numbers from the beginning of bytes.
-class NumberReader {
- public:
-  NumberReader(std::string_view bytes, const std::string& path) : rest_(bytes), path_(path) {}
-
-  bool at_end() const { return rest_.empty(); }
-  size_t left() const { return rest_.size() / kNumberBytes; }
-  uint32_t Next() {
-    if (rest_.size() < kNumberBytes) Fail("it ends in the middle of a conversation");
-    uint32_t value = 0;
-    for (size_t i = 0; i < kNumberBytes; ++i) {
-      value |= uint32_t{static_cast<uint8_t>(rest_[i])} << 8 * i;
-    }
-    rest_.remove_prefix(kNumberBytes);
-    return value;
-  }
-  [[noreturn]] void Fail(std::string cause) const {
-    throw InputError(fmt::format("{}: does not match this data set", path_), std::move(cause),
-                     "copy the file again, or prepare the data again");
-  }
-
- private:
-  std::string_view rest_;
-  const std::string& path_;
-};
-
-}  // namespace
 
 void ConversationTable::Add(int64_t tokens, int64_t behind, std::span<const AnswerTokens> answers) {
   constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
@@ -67,12 +34,10 @@ std::string ConversationTable::Bytes() const {
   std::string bytes;
   for (size_t i = 0; i < size(); ++i) {
     const Entry entry = (*this)[i];
-    AppendNumber(entries_[i].tokens, bytes);
-    AppendNumber(entries_[i].behind, bytes);
-    AppendNumber(static_cast<uint32_t>(entry.answers.size()), bytes);
+    AppendLittleEndian(bytes, entries_[i].tokens, entries_[i].behind,
+                       static_cast<uint32_t>(entry.answers.size()));
     for (const AnswerTokens& answer : entry.answers) {
-      AppendNumber(answer.begin, bytes);
-      AppendNumber(answer.end, bytes);
+      AppendLittleEndian(bytes, answer.begin, answer.end);
     }
   }
   return bytes;
@@ -80,18 +45,28 @@ std::string ConversationTable::Bytes() const {
 
 ConversationTable ConversationTable::FromBytes(std::string_view bytes, const std::string& path,
                                                int64_t tokens) {
-  NumberReader reader(bytes, path);
+  constexpr size_t kNumber = sizeof(uint32_t);
+  ByteReader reader(std::as_bytes(std::span(bytes)), "");
+  const auto refuse = [&](std::string cause) {
+    throw InputError(fmt::format("{}: does not match this data set", path), std::move(cause),
+                     "copy the file again, or prepare the data again");
+  };
+  const auto require = [&](size_t numbers) {
+    if (reader.left() / kNumber < numbers) refuse("it ends in the middle of a conversation");
+  };
+  const auto next = [&] { return reader.Number<uint32_t>(); };
   ConversationTable table;
   std::vector<AnswerTokens> answers;
-  while (!reader.at_end()) {
-    const uint32_t length = reader.Next(), behind = reader.Next(), count = reader.Next();
-    if (count > reader.left() / 2) reader.Fail("it ends in the middle of a conversation");
+  while (reader.left() > 0) {
+    require(3);
+    const uint32_t length = next(), behind = next(), count = next();
+    require(size_t{2} * count);
     answers.clear();
     uint32_t last = 1;
     for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t begin = reader.Next(), end = reader.Next();
+      const uint32_t begin = next(), end = next();
       if (begin < last || end <= begin || end > length) {
-        reader.Fail(fmt::format("conversation {}: an answer is out of range", table.size() + 1));
+        refuse(fmt::format("conversation {}: an answer is out of range", table.size() + 1));
       }
       answers.push_back({begin, end});
       last = end;
@@ -100,8 +75,8 @@ ConversationTable ConversationTable::FromBytes(std::string_view bytes, const std
     if (table.tokens() > tokens) break;
   }
   if (table.tokens() != tokens) {
-    reader.Fail(fmt::format("the number of tokens in its conversations is not that of the data, {}",
-                            tokens));
+    refuse(fmt::format("the number of tokens in its conversations is not that of the data, {}",
+                       tokens));
   }
   return table;
 }

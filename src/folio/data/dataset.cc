@@ -11,6 +11,7 @@
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
 #include "folio/base/strings.h"
+#include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/model_dir.h"
@@ -228,9 +229,7 @@ void FindEncoding(const fs::path& dir, DatasetInfo& info) {
     for (const TokenShard& shard : *shards) {
       const std::string path = (dir / shard.file).string();
       const MappedFile file(path);
-      const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                                  file.bytes().size());
-      if (text.starts_with(kNumPy)) {
+      if (AsText(file.bytes()).starts_with(kNumPy)) {
         throw InputError(fmt::format("{}: not a token file", path), "it is a NumPy array (.npy)",
                          "write only its bytes: array.astype(numpy.uint16).tofile(FILE)");
       }
@@ -287,8 +286,7 @@ ConversationTable OpenTable(const fs::path& path, const std::string& hash, const
                             const TokenFile& tokens) {
   if (chat.marks) return TableByMarks(tokens, *chat.marks);
   const MappedFile file(path.string());
-  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
-                               file.bytes().size());
+  const std::string_view bytes = AsText(file.bytes());
   if (HashHex(bytes) != hash) {
     throw InputError(
         fmt::format("{}: the answers have changed since they were prepared", path.string()),

@@ -30,12 +30,6 @@ std::string ShardLayout::FileName(size_t index) const {
   return shard_tokens == 0 ? part + ".bin" : fmt::format("{}_{:06}.bin", part, index);
 }
 
-int64_t ShardProgress::total() const {
-  int64_t sum = tokens;
-  for (const TokenShard& shard : finished) sum += shard.tokens;
-  return sum;
-}
-
 ShardWriter::ShardWriter(fs::path dir, ShardLayout layout, ShardProgress progress)
     : dir_(std::move(dir)), layout_(std::move(layout)), progress_(std::move(progress)) {
   if (layout_.shard_tokens < 0) {

@@ -26,8 +26,6 @@ struct ShardLayout {
 struct ShardProgress {
   std::vector<TokenShard> finished;
   int64_t tokens = 0;  // in the file after these
-
-  int64_t total() const;
 };
 
 // Writes the files of one part into a directory, one after the other, growing in place. At least

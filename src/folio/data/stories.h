@@ -9,8 +9,8 @@ namespace folio {
 
 // The built-in corpus: small English stories, generated on demand from about eight hundred plain
 // words in ASCII. In each story a name keeps its pronoun, a thing its colour, lost things are
-// found, and given-away things are missing from the count; so it can be judged what a model
-// learned.
+// found, and given-away things are missing from the count; so that one can judge what a
+// model has learned.
 //
 // Story number `index` of `seed`: 60 to 200 words in a few lines, each ended by a line break. The
 // same bytes on every machine.

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "folio/base/check.h"
 #include "folio/base/error.h"
 #include "folio/base/hash.h"
+#include "folio/io/byte_reader.h"
 
 namespace folio {
 namespace {
@@ -25,13 +24,9 @@ constexpr uint32_t kUpperLimit = 16;
 
 template <class Word>
 uint32_t WidenWords(const std::byte* bytes, std::span<int32_t> out) {
-  using Sum = std::conditional_t<sizeof(Word) == 8, uint64_t, uint32_t>;
   uint32_t largest = 0;
   for (size_t i = 0; i < out.size(); ++i) {
-    Sum value = 0;
-    for (size_t b = 0; b < sizeof(Word); ++b) {
-      value |= std::to_integer<Sum>(bytes[i * sizeof(Word) + b]) << (8 * b);
-    }
+    const auto value = LittleEndian<Word>(bytes + i * sizeof(Word));
     largest = std::max(largest, static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)));
     out[i] = static_cast<int32_t>(value);
   }
@@ -42,15 +37,7 @@ uint32_t WidenWords(const std::byte* bytes, std::span<int32_t> out) {
 template <class Word>
 void Narrow(std::span<const int32_t> ids, std::byte* out) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    Word word = static_cast<Word>(ids[i]);
-    if constexpr (std::endian::native == std::endian::big) {
-      Word swapped = 0;
-      for (size_t b = 0; b < sizeof(Word); ++b) {
-        swapped = static_cast<Word>(swapped << 8 | (word & 0xFF));
-        word = static_cast<Word>(word >> 8);
-      }
-      word = swapped;
-    }
+    const Word word = static_cast<Word>(ids[i]);
     std::memcpy(out + i * sizeof(Word), &word, sizeof(Word));
   }
 }

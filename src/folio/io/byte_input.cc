@@ -17,7 +17,7 @@
 namespace folio {
 namespace {
 
-// A signal that comes between a look at StopRequested and the wait is seen after this long.
+// A signal that arrives between the check of StopRequested and the wait is noticed after this time.
 constexpr int kWaitMilliseconds = 1000;
 
 void WaitForBytes(int fd) {
@@ -25,7 +25,7 @@ void WaitForBytes(int fd) {
     ThrowIfStopRequested();
     pollfd waiting = {fd, POLLIN, 0};
     const int ready = poll(&waiting, 1, kWaitMilliseconds);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // what is wrong, read() tells
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // read() reports errors
   }
 }
 

@@ -10,31 +10,31 @@
 namespace folio {
 
 // The input of a command, read from the beginning to the end: a file, a pipe, standard input or a
-// string. Not made for a second thread.
+// string. One thread at a time may use it.
 class ByteInput {
  public:
   // `path` "-" is standard input. Throws a kInput Error if it cannot be read.
   explicit ByteInput(const std::string& path);
-  // The bytes of `text`, called `name` in messages.
+  // An input with the bytes of `text`, called `name` in messages.
   static ByteInput FromText(std::string text, std::string name);
-  // Makes an input of the bytes that `read` gives, as of a pipe.
+  // An input with the bytes that `read` appends, like a pipe.
   static ByteInput FromReader(ReadBytes read, std::string name);
   ByteInput(ByteInput&&) = default;
 
   const std::string& name() const { return name_; }
-  // Returns whether the input is all there now and can be read again.
+  // Returns true if the input can be read again: it is no pipe.
   bool again() const { return again_; }
-  // Back to where reading began. REQUIRES: again().
+  // Returns to the place where reading began. REQUIRES: again().
   void Rewind();
 
-  // Appends up to `wanted` bytes to `out` and returns how many, 0 at the end only: of a pipe what
-  // is there now, after waiting for it. Throws Stopped (signals.h) if that was asked for, and a
-  // kInput Error.
+  // Appends up to `wanted` bytes to `out` and returns how many, 0 only at the end. Waits for a
+  // pipe, and then returns the available bytes. Throws Stopped (signals.h) after a request to stop,
+  // and a kInput Error if reading fails.
   size_t Read(std::string& out, size_t wanted);
 
  private:
   ByteInput() = default;
-  // Returns how many bytes it is worth making room for.
+  // The number of bytes to make room for.
   size_t PieceToRead() const;
 
   std::string name_;
@@ -52,9 +52,9 @@ inline constexpr int64_t kLongestLine = int64_t{1} << 27;
 // Throws a kInput Error if a line is longer than that. `name` is the input's.
 void RequireLineEnds(int64_t bytes, const std::string& name, int64_t longest = kLongestLine);
 
-// Returns whether standard input is a pipe or a file.
+// Returns true if standard input is a pipe or a file.
 bool InputIsPiped();
-// Returns whether standard input is a terminal.
+// Returns true if standard input is a terminal.
 bool InputIsTerminal();
 
 }  // namespace folio

@@ -1,12 +1,11 @@
 #include "folio/io/checksums.h"
 
 #include <fmt/format.h>
-#include <nettle/sha1.h>
-#include <nettle/sha2.h>
+#include <fmt/ranges.h>
+#include <nettle/nettle-meta.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <map>
 #include <optional>
@@ -29,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr size_t kDigits = 64;
 
 std::string HashOf(const fs::path& path) {
-  Sha256 hash;
+  Digest hash = Digest::Sha256();
   ReadPieces(path, [&](std::string_view piece) { hash.Add(piece); });
   return hash.Hex();
 }
@@ -118,53 +117,41 @@ void RequireEnd(const fs::path& path) {
 
 }  // namespace
 
-struct Sha256::State {
-  sha256_ctx context;
+struct Digest::State {
+  const nettle_hash& kind;
+  std::vector<std::byte> context = std::vector<std::byte>(kind.context_size);
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  sha256_init(&state_->context);
+Digest::Digest(std::unique_ptr<State> state) : state_(std::move(state)) {
+  state_->kind.init(state_->context.data());
+}
+Digest::Digest(Digest&&) noexcept = default;
+Digest& Digest::operator=(Digest&&) noexcept = default;
+Digest::~Digest() = default;
+
+Digest Digest::Sha256() {
+  return Digest(std::make_unique<State>(State{nettle_sha256}));
 }
 
-Sha256::~Sha256() = default;
-
-void Sha256::Add(std::string_view bytes) {
-  sha256_update(&state_->context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
+Digest Digest::OfGitBlob(int64_t bytes) {
+  Digest digest(std::make_unique<State>(State{nettle_sha1}));
+  digest.Add(fmt::format("blob {}{}", bytes, '\0'));
+  return digest;
 }
 
-std::string Sha256::Hex() {
-  std::array<uint8_t, SHA256_DIGEST_SIZE> digest;
-  sha256_digest(&state_->context, digest.size(), digest.data());
-  std::string hex;
-  for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
-  return hex;
+void Digest::Add(std::string_view bytes) {
+  state_->kind.update(state_->context.data(), bytes.size(),
+                      reinterpret_cast<const uint8_t*>(bytes.data()));
 }
 
-struct GitHash::State {
-  sha1_ctx context;
-};
-
-GitHash::GitHash(int64_t bytes) : state_(std::make_unique<State>()) {
-  sha1_init(&state_->context);
-  Add(fmt::format("blob {}{}", bytes, '\0'));
-}
-
-GitHash::~GitHash() = default;
-
-void GitHash::Add(std::string_view bytes) {
-  sha1_update(&state_->context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
-}
-
-std::string GitHash::Hex() {
-  std::array<uint8_t, SHA1_DIGEST_SIZE> digest;
-  sha1_digest(&state_->context, digest.size(), digest.data());
-  std::string hex;
-  for (const uint8_t byte : digest) hex += fmt::format("{:02x}", byte);
-  return hex;
+std::string Digest::Hex() {
+  std::vector<uint8_t> digest(state_->kind.digest_size);
+  state_->kind.digest(state_->context.data(), digest.size(), digest.data());
+  return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
 std::string Sha256Hex(std::string_view bytes) {
-  Sha256 hash;
+  Digest hash = Digest::Sha256();
   hash.Add(bytes);
   return hash.Hex();
 }

@@ -9,33 +9,24 @@
 
 namespace folio {
 
-// SHA-256 (FIPS 180-4) of bytes added in pieces.
-class Sha256 {
+// The hash of bytes that are added in pieces.
+class Digest {
  public:
-  Sha256();
-  ~Sha256();
+  static Digest Sha256();  // FIPS 180-4
+  // The name that git gives a file of this size: the SHA-1 of a blob.
+  static Digest OfGitBlob(int64_t bytes);
+  Digest(Digest&&) noexcept;
+  Digest& operator=(Digest&&) noexcept;
+  ~Digest();
 
   void Add(std::string_view bytes);
-  // 64 hexadecimal digits. Call once, as the last call.
+  // The hash in hexadecimal digits: 64 for SHA-256, 40 for git's. Call once, as the last call.
   std::string Hex();
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
-};
+  explicit Digest(std::unique_ptr<State> state);
 
-// The name that git gives a file of this size: the SHA-1 of a blob. Bytes are added in pieces.
-class GitHash {
- public:
-  explicit GitHash(int64_t bytes);
-  ~GitHash();
-
-  void Add(std::string_view bytes);
-  // 40 hexadecimal digits. Call once, as the last call.
-  std::string Hex();
-
- private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

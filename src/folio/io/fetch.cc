@@ -60,20 +60,10 @@ const Libcurl& TheLibcurl() {
 
 constexpr size_t kGitDigits = 40;
 
-// Hashes the bytes of a wanted file, which come in pieces, with its own kind of hash.
-class ContentHash {
- public:
-  explicit ContentHash(const WantedFile& wanted)
-      : of_git_(wanted.hash.size() == kGitDigits), git_(wanted.bytes) {}
-
-  void Add(std::string_view piece) { of_git_ ? git_.Add(piece) : sha256_.Add(piece); }
-  std::string Hex() { return of_git_ ? git_.Hex() : sha256_.Hex(); }
-
- private:
-  bool of_git_;
-  GitHash git_;
-  Sha256 sha256_;
-};
+// The kind of hash that a wanted file has.
+Digest DigestFor(const WantedFile& wanted) {
+  return wanted.hash.size() == kGitDigits ? Digest::OfGitBlob(wanted.bytes) : Digest::Sha256();
+}
 
 void CheckHash(const std::string& source, const WantedFile& wanted, int64_t bytes,
                const std::string& found) {
@@ -88,7 +78,7 @@ void CheckHash(const std::string& source, const WantedFile& wanted, int64_t byte
                          wanted.bytes, wanted.hash));
 }
 
-void AddFile(const fs::path& path, ContentHash& hash) {
+void AddFile(const fs::path& path, Digest& hash) {
   ReadPieces(path, [&](std::string_view piece) { hash.Add(piece); });
 }
 
@@ -101,7 +91,7 @@ class Arrival {
         source_(std::move(source)),
         file_(wanted.path, KeyOf(wanted), kWorthKeeping) {
     if (file_.bytes() > wanted.bytes || wanted.hash.empty()) StartAnew();
-    if (file_.bytes() > 0) AddFile(file_.path(), *hash_);
+    if (file_.bytes() > 0) AddFile(file_.path(), hash_);
   }
 
   int64_t bytes() const { return file_.bytes(); }
@@ -112,16 +102,16 @@ class Arrival {
       ThrowOther(source_, wanted_,
                  fmt::format("it is longer than the published {} bytes", wanted_.bytes));
     }
-    hash_->Add(piece);
+    hash_.Add(piece);
     file_.Add(piece);
   }
   void StartAnew() {
     file_.Clear();
-    hash_ = std::make_unique<ContentHash>(wanted_);
+    hash_ = DigestFor(wanted_);
   }
   void Commit() {
     const int64_t bytes = file_.bytes();
-    const std::string found = hash_->Hex();
+    const std::string found = hash_.Hex();
     try {
       CheckHash(source_, wanted_, bytes, found);
     } catch (const Error&) {
@@ -142,7 +132,7 @@ class Arrival {
   const WantedFile& wanted_;
   std::string source_;
   PartialFile file_;
-  std::unique_ptr<ContentHash> hash_ = std::make_unique<ContentHash>(wanted_);
+  Digest hash_ = DigestFor(wanted_);
 };
 
 // Detects bytes that come too slowly, in consecutive periods of `seconds`.
@@ -357,7 +347,7 @@ bool IsThere(const WantedFile& wanted) {
   if (wanted.hash.empty()) {
     return fs::file_size(wanted.path, error) == static_cast<uintmax_t>(wanted.bytes);
   }
-  ContentHash hash(wanted);
+  Digest hash = DigestFor(wanted);
   AddFile(wanted.path, hash);
   return hash.Hex() == wanted.hash;
 }
@@ -380,7 +370,7 @@ void CopyFile(const fs::path& from, const WantedFile& wanted) {
         from.string(), wanted,
         fmt::format("it has {} bytes, the published file has {}", bytes.size(), wanted.bytes));
   }
-  ContentHash hash(wanted);
+  Digest hash = DigestFor(wanted);
   hash.Add(bytes);
   CheckHash(from.string(), wanted, static_cast<int64_t>(bytes.size()), hash.Hex());
   WriteFileAtomically(wanted.path, bytes);

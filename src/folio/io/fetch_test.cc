@@ -41,7 +41,7 @@ TEST(Sha256, IsThatOfTheStandard) {
   EXPECT_EQ(Sha256Hex("abc"), kAbc);
   EXPECT_EQ(Sha256Hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  Sha256 pieces;
+  Digest pieces = Digest::Sha256();
   for (const char* piece : {"", "a", "bc"}) pieces.Add(piece);
   EXPECT_EQ(pieces.Hex(), kAbc);
 }

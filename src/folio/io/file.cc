@@ -406,11 +406,9 @@ void MappedFile::Forget(std::span<const std::byte> part) const {
 }
 
 void MappedFile::Advise(Access access) const {
-  const int advice = access == Access::kSequential ? MADV_SEQUENTIAL
-                     : access == Access::kRandom   ? MADV_RANDOM
-                                                   : MADV_NORMAL;
   if (data_ == nullptr || in_memory_ != nullptr) return;
-  madvise(const_cast<std::byte*>(data_.get()), bytes().size(), advice);
+  madvise(const_cast<std::byte*>(data_.get()), bytes().size(),
+          access == Access::kSequential ? MADV_SEQUENTIAL : MADV_NORMAL);
 }
 
 AtomicFile::AtomicFile(const fs::path& target)

@@ -82,7 +82,7 @@ enum class Loading { kMap, kRead };
 // ReportMappedFaults), which is why folio replaces files only by rename.
 class MappedFile {
  public:
-  enum class Access { kNormal, kSequential, kRandom };
+  enum class Access { kNormal, kSequential };
 
   MappedFile() = default;  // no file, no bytes
   // Throws a kInput Error if the path is missing, not a regular file or not readable.

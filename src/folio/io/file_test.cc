@@ -68,7 +68,7 @@ TEST_F(FileTest, MissingFilesAndDirectoriesAreInputErrors) {
 TEST_F(FileTest, MapOutlivesMovesAndUnlinking) {
   PutFile("a", "hello");
   MappedFile first(At("a"));
-  first.Advise(MappedFile::Access::kRandom);
+  first.Advise(MappedFile::Access::kSequential);
   MappedFile second(std::move(first));
   MappedFile third;
   third = std::move(second);

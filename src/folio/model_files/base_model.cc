@@ -26,7 +26,7 @@ std::string WeightsSha256(const StoredModel& model) {
   }
   std::map<std::string_view, const TensorInfo*> by_name;
   for (const TensorInfo& info : model.file->tensors()) by_name.emplace(info.name, &info);
-  Sha256 hash;
+  Digest hash = Digest::Sha256();
   for (const auto& [name, info] : by_name) {
     hash.Add(fmt::format("{} {} {}\n", name, DtypeName(info->dtype), info->shape.ToString()));
     hash.Add({reinterpret_cast<const char*>(info->data), info->bytes});

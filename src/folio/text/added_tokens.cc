@@ -9,18 +9,6 @@
 namespace folio {
 namespace {
 
-// The begin of the character that ends at `at`. REQUIRES: at > 0.
-size_t CharacterBefore(std::string_view text, size_t at) {
-  size_t begin = at - 1;
-  while (begin > 0 && at - begin < 4 && !BeginsCharacter(text[begin])) --begin;
-  return begin;
-}
-
-bool IsSpaceAt(std::string_view text, size_t at) {
-  const Utf8Char c = DecodeUtf8(text, at);
-  return c.status == Utf8Status::kValid && ClassOf(c.code) == CharClass::kSpace;
-}
-
 size_t SpacesBefore(std::string_view text, size_t at) {
   while (at > 0 && IsSpaceAt(text, CharacterBefore(text, at))) at = CharacterBefore(text, at);
   return at;

@@ -14,6 +14,7 @@
 #include "folio/io/posix.h"
 #include "folio/text/nfc.h"
 #include "folio/text/tokenizer_json_writer.h"
+#include "folio/text/unicode.h"
 
 namespace folio {
 namespace {
@@ -22,8 +23,7 @@ constexpr uint32_t kNoMerge = PairTable::kNone;
 
 // True if NFC leaves the characters on both sides unchanged in every context.
 bool StayAround(std::string_view text, size_t at) {
-  size_t before = at - 1;
-  while (before > 0 && at - before < 4 && !BeginsCharacter(text[before])) --before;
+  const size_t before = CharacterBefore(text, at);
   const Utf8Char a = DecodeUtf8(text, before), b = DecodeUtf8(text, at);
   return a.status == Utf8Status::kValid && before + a.length == at && StaysInNfc(a.code) &&
          b.status == Utf8Status::kValid && StaysInNfc(b.code);
@@ -356,23 +356,13 @@ void BpeTokenizer::EncodeAllowed(std::string_view text, const SpecialRule& rule,
     Tokenizer::EncodeAllowed(text, rule, ids, where);
     return;
   }
-  EncodeAll(AllAdded(rule), text, ids);
-}
-
-AddedTokens BpeTokenizer::AllAdded(const SpecialRule& rule) const {
-  std::vector<AddedToken> tokens = vocab().added;
-  for (const SpecialToken& special : vocab().specials) {
-    const auto same = [&](const AddedToken& token) { return token.id == special.id; };
-    if (std::ranges::any_of(vocab().added, same)) continue;
-    tokens.push_back({.text = special.text, .id = special.id, .special = true});
-  }
-  return WithNormalizedTexts(std::move(tokens), rule);
+  EncodeAll(WithNormalizedTexts(AllAdded(vocab()), rule), text, ids);
 }
 
 void BpeTokenizer::EncodeGuarded(std::string_view text, const TokenGuard& guard,
                                  std::string_view where, std::vector<int32_t>& ids) const {
   if (plain()) return Tokenizer::EncodeGuarded(text, guard, where, ids);
-  EncodeAll(AllAdded(SpecialRule::Allow()), text, ids, guard);
+  EncodeAll(WithNormalizedTexts(AllAdded(vocab()), SpecialRule::Allow()), text, ids, guard);
 }
 
 size_t BpeTokenizer::FindCut(std::string_view text, size_t at) const {

@@ -76,7 +76,6 @@ class BpeTokenizer final : public Tokenizer {
   void EncodePiece(std::string_view piece, bool first, std::vector<int32_t>& ids) const;
   void EncodeAll(const AddedTokens& added, std::string_view text, std::vector<int32_t>& ids,
                  const TokenGuard& guard = {}) const;
-  AddedTokens AllAdded(const SpecialRule& rule) const;
   size_t FindSpaceCut(std::string_view text, size_t at) const;
 
   BpeModel model_;

@@ -93,11 +93,6 @@ constexpr int32_t kNoToken = ByteIndex::kNone;
                    "get the files from where the tokenizer was published, or train it again");
 }
 
-bool IsSpace(std::string_view text) {
-  const Utf8Char c = DecodeUtf8(text);
-  return c.status == Utf8Status::kValid && ClassOf(c.code) == CharClass::kSpace;
-}
-
 // The token as written in files.
 std::string Shown(const BpeVocab& vocab, int32_t id) {
   return fmt::format("'{}' (id {})", ByteNames(vocab.tokens[static_cast<size_t>(id)]), id);
@@ -141,7 +136,7 @@ void CheckAdded(const BpeVocab& vocab, const std::string& where) {
       RefuseVocab(where, shown + " is not the token with its id", "each id has one token");
     }
     right_strip = right_strip || token.right_strip;
-    begins_with_space = begins_with_space || IsSpace(token.text);
+    begins_with_space = begins_with_space || IsSpaceAt(token.text, 0);
   }
   if (right_strip && begins_with_space) {
     RefuseVocab(where, "its added tokens conflict over white space",
@@ -371,6 +366,21 @@ int32_t ByteIndex::Find(std::string_view bytes) const {
 const SpecialToken* FindSpecial(std::span<const SpecialToken> by_id, size_t id) {
   const auto at = std::ranges::lower_bound(by_id, static_cast<int32_t>(id), {}, &SpecialToken::id);
   return at != by_id.end() && static_cast<size_t>(at->id) == id ? &*at : nullptr;
+}
+
+const AddedToken* FindAlone(const BpeVocab& vocab, size_t id) {
+  const auto at =
+      std::ranges::lower_bound(vocab.added, static_cast<int32_t>(id), {}, &AddedToken::id);
+  return at != vocab.added.end() && static_cast<size_t>(at->id) == id && at->alone ? &*at : nullptr;
+}
+
+std::vector<AddedToken> AllAdded(const BpeVocab& vocab) {
+  std::vector<AddedToken> tokens = vocab.added;
+  for (const SpecialToken& special : vocab.specials) {
+    if (std::ranges::find(vocab.added, special.id, &AddedToken::id) != vocab.added.end()) continue;
+    tokens.push_back({.text = special.text, .id = special.id, .special = true});
+  }
+  return tokens;
 }
 
 void CheckBpeVocab(const BpeVocab& vocab, const std::string& where) {

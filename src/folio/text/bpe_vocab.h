@@ -137,6 +137,10 @@ struct BpeVocab {
 
 // The special token with this id, or null.
 const SpecialToken* FindSpecial(std::span<const SpecialToken> by_id, size_t id);
+// The added token with this id that is alone, or null.
+const AddedToken* FindAlone(const BpeVocab& vocab, size_t id);
+// The added tokens, and behind them those special tokens that are not among them.
+std::vector<AddedToken> AllAdded(const BpeVocab& vocab);
 
 // Returns a flag for each id that takes no part in merging, and may have the bytes of another:
 // added tokens that are alone, and byte_tokens. Ids that do not exist are ignored.

@@ -15,12 +15,6 @@ constexpr std::array<std::string_view, 4> kRoles = {"system", "user", "assistant
 constexpr std::array<std::string_view, 4> kTokens = {"<|system|>", "<|user|>", "<|assistant|>",
                                                      "<|end|>"};
 
-std::optional<int32_t> FindSpecial(const Tokenizer& tokenizer, std::string_view text) {
-  const auto specials = tokenizer.special_tokens();
-  const auto found = std::ranges::find(specials, text, &SpecialToken::text);
-  return found == specials.end() ? std::nullopt : std::optional(found->id);
-}
-
 }  // namespace
 
 std::string_view ChatRoleName(ChatRole role) {
@@ -40,9 +34,9 @@ int32_t ChatFormat::RoleToken(ChatRole role) const {
 std::optional<ChatFormat> FindChatFormat(const Tokenizer& tokenizer) {
   std::array<int32_t, kTokens.size()> ids = {};
   for (size_t i = 0; i < ids.size(); ++i) {
-    const auto id = FindSpecial(tokenizer, kTokens[i]);
-    if (!id) return std::nullopt;
-    ids[i] = *id;
+    const SpecialToken* token = FindSpecial(tokenizer.special_tokens(), kTokens[i]);
+    if (token == nullptr) return std::nullopt;
+    ids[i] = token->id;
   }
   return ChatFormat{.system = ids[0], .user = ids[1], .assistant = ids[2], .end = ids[3]};
 }
@@ -51,7 +45,7 @@ std::unique_ptr<Tokenizer> WithChatTokens(const Tokenizer& tokenizer) {
   std::vector<std::string> missing;
   if (!FindEndOfText(tokenizer.special_tokens())) missing.emplace_back(kEndOfTextToken);
   for (const std::string_view token : kTokens) {
-    if (!FindSpecial(tokenizer, token)) missing.emplace_back(token);
+    if (FindSpecial(tokenizer.special_tokens(), token) == nullptr) missing.emplace_back(token);
   }
   return tokenizer.WithSpecials(missing);
 }

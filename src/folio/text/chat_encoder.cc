@@ -192,9 +192,8 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer,
         source.for_tools, fmt::format("{}: the template {}", source.where, kForTools));
   }
   if (const auto end = EndOfTurn(tokenizer, *template_, InputOf({}))) ends_.push_back(*end);
-  const auto specials = tokenizer.special_tokens();
-  const auto eos = std::ranges::find(specials, eos_token_, &SpecialToken::text);
-  if (eos != specials.end() && !std::ranges::count(ends_, eos->id)) ends_.push_back(eos->id);
+  const SpecialToken* eos = FindSpecial(tokenizer.special_tokens(), eos_token_);
+  if (eos != nullptr && !std::ranges::count(ends_, eos->id)) ends_.push_back(eos->id);
   for (const int32_t end : ends_) end_texts_.emplace_back(tokenizer.TokenBytes(end));
 }
 

@@ -69,11 +69,6 @@ constexpr std::array<BuiltinTemplate, 5> kBuiltins = {{
 )"},
 }};
 
-bool IsRole(const Json& value) {
-  constexpr std::string_view kKnown[] = {"system", "user", "assistant", "tool"};
-  return std::ranges::any_of(kKnown, [&](std::string_view one) { return value == Json(one); });
-}
-
 // Messages for the template. Each text in them is marked as given by others, except the role, which
 // is one of a few words that folio knows: templates make special tokens of it.
 jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
@@ -87,7 +82,7 @@ jinja::Value MessagesFor(jinja::Meter& meter, const Json& messages) {
                              (assistant ? jinja::kSaid : jinja::Char{0});
     for (const auto& [name, value] : message.items()) {
       const bool role = name == "role";
-      if (role && !IsRole(value)) {
+      if (role && !(value.is_string() && FindChatRole(value.text()))) {
         throw InputError("unknown role in a message", value.dump(),
                          "the roles are system, user, assistant and tool");
       }

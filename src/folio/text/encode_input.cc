@@ -17,8 +17,8 @@ constexpr size_t kWindow = size_t{1} << 22;
 // Texts this long are worth all threads each; shorter ones share them.
 constexpr size_t kLongText = size_t{1} << 21;
 
-// The place in (begin, text.size()) nearest to the end, as far as it is worth looking, where the
-// text that goes on can be cut; or `begin`.
+// The last place in (begin, text.size()), as far as searching is worthwhile, where the text can be
+// cut although more follows; or `begin`.
 size_t LateCut(const Tokenizer& tokenizer, std::string_view text, size_t begin) {
   constexpr size_t kLongestChar = 4;  // the character behind the cut must be whole to be judged
   for (size_t back = size_t{1} << 12;; back *= 16) {
@@ -141,7 +141,7 @@ void EncodeInput(const Tokenizer& tokenizer, ByteInput& input, const SpecialRule
     tokenizer.RequireKnown(ids, input.name());
     on_encoded(text, ids);
   };
-  // In a pipe that is read with care for special tokens the beginning is held back.
+  // The beginning of a pipe is held back while it is checked for special tokens.
   const bool careful = rule.disallow_all && !specials.empty();
   std::string held;
   bool at_end = false;

@@ -55,10 +55,6 @@ std::string CheckpointOfRun(const std::string& spec) {
   return FindModelDir(spec).string();
 }
 
-}  // namespace
-
-namespace {
-
 // The encoding of a model that users name instead, by the beginning of the model's name:
 // "gpt-4-turbo" is "gpt4turbo" here. "" if it is unknown.
 std::string_view EncodingOfModel(std::string name) {

@@ -31,21 +31,15 @@ Text Changed(Text text, Char (*change)(Char)) {
   return text;
 }
 
-Text Capitalized(Text text) {
-  text = Changed(std::move(text), ToLower);
-  if (!text.empty()) text[0] = ToUpper(text[0]);
-  return text;
+template <Char (*kChange)(Char)>
+Value InCase(const BuiltinCall& c) {
+  return MakeText(c.meter, Changed(Printed(c.meter, c.subject), kChange));
 }
 
-// Capitalizes words; `begins_word` returns true if a word begins behind the character.
-Text Titled(Text text, bool (*begins_word)(Char before)) {
-  bool begins = true;
-  for (Char& c : text) {
-    const bool next = begins_word(Code(c));
-    c = begins ? ToUpper(c) : ToLower(c);
-    begins = next;
-  }
-  return text;
+Value Capitalized(const BuiltinCall& c) {
+  Text text = Changed(Printed(c.meter, c.subject), ToLower);
+  if (!text.empty()) text[0] = ToUpper(text[0]);
+  return MakeText(c.meter, std::move(text));
 }
 
 bool BeginsWordOfFilter(Char before) {
@@ -53,6 +47,19 @@ bool BeginsWordOfFilter(Char before) {
 }
 bool BeginsWordOfMethod(Char before) {
   return !IsLetter(ClassOf(before));
+}
+
+// Capitalizes words; kBeginsWord returns true if a word begins behind the character.
+template <bool (*kBeginsWord)(Char before)>
+Value Titled(const BuiltinCall& c) {
+  Text text = Printed(c.meter, c.subject);
+  bool begins = true;
+  for (Char& one : text) {
+    const bool next = kBeginsWord(Code(one));
+    one = begins ? ToUpper(one) : ToLower(one);
+    begins = next;
+  }
+  return MakeText(c.meter, std::move(text));
 }
 
 const Text& TextFor(Meter& meter, const Value& value, std::string_view what) {
@@ -81,6 +88,12 @@ TextView Stripped(Meter& meter, TextView text, const Value& chars, bool left, bo
   return text;
 }
 
+template <bool kLeft, bool kRight>
+Value Strip(const BuiltinCall& c) {
+  const Text text = Printed(c.meter, c.subject);
+  return MakeText(c.meter, Text(Stripped(c.meter, text, c.args[0], kLeft, kRight)));
+}
+
 Value Replaced(Meter& meter, const Text& text, const Text& before, const Text& after,
                int64_t count) {
   TextBuilder out(meter);
@@ -98,9 +111,12 @@ Value Replaced(Meter& meter, const Text& text, const Text& before, const Text& a
   return out.Add(TextView(text).substr(at)).Take();
 }
 
-Value SplitText(Meter& meter, const Text& text, const Value& separator, int64_t most) {
+Value SplitText(const BuiltinCall& c) {
+  Meter& meter = c.meter;
+  const Value& separator = c.args[0];
+  int64_t most = IntegerOr(meter, c.args[1], "maxsplit", -1);
   std::vector<Value> parts;
-  TextView rest = text;
+  TextView rest = *TextOf(c.subject);
   if (Given(separator)) {
     const Text& between = TextFor(meter, separator, "what is between the parts");
     if (between.empty()) meter.Fail("split: the separator is empty");
@@ -137,21 +153,22 @@ Value AnyText(Meter& meter, const Value& value, const Fits& fits) {
   });
 }
 
-Value Indented(Meter& meter, const Text& text, Args args) {
+Value Indented(const BuiltinCall& c) {
+  const Text text = Printed(c.meter, c.subject);
   Text indent;
-  if (const Text* given = TextOf(args[0])) {
+  if (const Text* given = TextOf(c.args[0])) {
     indent = *given;
   } else {
-    const int64_t width = IntegerOr(meter, args[0], "indent's width", 4);
-    if (width > 1000) meter.Fail("indent: a width beyond 1000");
+    const int64_t width = IntegerOr(c.meter, c.args[0], "indent's width", 4);
+    if (width > 1000) c.meter.Fail("indent: a width beyond 1000");
     indent = Text(static_cast<size_t>(std::max<int64_t>(width, 0)), U' ');
   }
-  TextBuilder out(meter);
+  TextBuilder out(c.meter);
   bool first = true;
   for (size_t at = 0; at <= text.size(); first = false) {
     const size_t end = std::min(text.find(U'\n', at), text.size());
     if (!first) out.Add(U'\n');
-    if (first ? IsTrue(args[1]) : end > at || IsTrue(args[2])) out.Add(indent);
+    if (first ? IsTrue(c.args[1]) : end > at || IsTrue(c.args[2])) out.Add(indent);
     out.Add(TextView(text).substr(at, end - at));
     at = end + 1;
   }
@@ -159,20 +176,21 @@ Value Indented(Meter& meter, const Text& text, Args args) {
 }
 
 // {} and {0}, which templates fill in for names of tokens.
-Value Formatted(Meter& meter, const Text& format, Args args) {
-  TextBuilder out(meter);
+Value Formatted(const BuiltinCall& c) {
+  const Text& format = *TextOf(c.subject);
+  TextBuilder out(c.meter);
   size_t next = 0;
   for (size_t at = 0; at < format.size(); ++at) {
-    const Char c = Code(format[at]), after = at + 1 < format.size() ? Code(format[at + 1]) : 0;
-    if (c != U'{' && c != U'}') {
+    const Char now = Code(format[at]), after = at + 1 < format.size() ? Code(format[at + 1]) : 0;
+    if (now != U'{' && now != U'}') {
       out.Add(format[at]);
-    } else if (c == after) {
+    } else if (now == after) {
       out.Add(format[at++]);
-    } else if (c == U'{' && after == U'}' && next < args.size() && !IsUndefined(args[next])) {
-      Print(meter, args[next++], out);
+    } else if (now == U'{' && after == U'}' && next < c.args.size() && !IsUndefined(c.args[next])) {
+      Print(c.meter, c.args[next++], out);
       ++at;
     } else {
-      meter.Fail("format: only {} is supported, one for each argument");
+      c.meter.Fail("format: only {} is supported, one for each argument");
     }
   }
   return out.Take();
@@ -196,7 +214,8 @@ std::optional<T> ParsedNumber(const Value& value) {
   return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
 }
 
-Value ToInteger(const Value& value, const Value& otherwise) {
+Value ToInteger(const BuiltinCall& c) {
+  const Value &value = c.subject, &otherwise = c.args[0];
   if (const bool* truth = std::get_if<bool>(&value)) return int64_t{*truth};
   if (std::holds_alternative<int64_t>(value)) return value;
   if (const auto integer = ParsedNumber<int64_t>(value)) return *integer;
@@ -206,7 +225,8 @@ Value ToInteger(const Value& value, const Value& otherwise) {
   return IsUndefined(otherwise) ? Value(int64_t{0}) : otherwise;
 }
 
-Value ToFloat(const Value& value, const Value& otherwise) {
+Value ToFloat(const BuiltinCall& c) {
+  const Value &value = c.subject, &otherwise = c.args[0];
   if (const bool* truth = std::get_if<bool>(&value)) return *truth ? 1.0 : 0.0;
   if (const int64_t* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
   if (std::holds_alternative<double>(value)) return value;
@@ -260,12 +280,13 @@ Value Sorted(Meter& meter, std::vector<std::pair<Value, Value>> keyed, bool reve
   return MakeList(meter, std::move(sorted));
 }
 
-Value Extreme(Meter& meter, const Value& subject, Args args, bool most) {
-  const auto keyed = Keyed(meter, subject, args[0], args[1]);
+template <bool kMost>
+Value Extreme(const BuiltinCall& c) {
+  const auto keyed = Keyed(c.meter, c.subject, c.args[0], c.args[1]);
   size_t best = 0;
   for (size_t i = 1; i < keyed.size(); ++i) {
     const Value &one = keyed[i].first, &other = keyed[best].first;
-    if (most ? Less(meter, other, one) : Less(meter, one, other)) best = i;
+    if (kMost ? Less(c.meter, other, one) : Less(c.meter, one, other)) best = i;
   }
   return keyed.empty() ? Value(Undefined{}) : keyed[best].second;
 }
@@ -293,7 +314,9 @@ Value Selected(Meter& meter, const Value& subject, const Value& path, Args test,
   return MakeList(meter, std::move(selected), ListKind::kIterator);
 }
 
-Value Mapped(Meter& meter, const Value& subject, Args args) {
+Value Mapped(const BuiltinCall& c) {
+  Meter& meter = c.meter;
+  const Args args = c.args;
   const Builtin* by = nullptr;
   if (Given(args[0])) {
     const Text& name = TextFor(meter, args[0], "the name of a filter");
@@ -302,7 +325,7 @@ Value Mapped(Meter& meter, const Value& subject, Args args) {
   }
   if ((by == nullptr) != Given(args[1])) meter.Fail("map: requires a filter or an attribute");
   std::vector<Value> mapped;
-  for (const Value& element : ElementsIfAny(meter, subject)) {
+  for (const Value& element : ElementsIfAny(meter, c.subject)) {
     mapped.push_back(by == nullptr ? AtPath(meter, element, args[1], args[2])
                                    : CallBuiltin(meter, *by, element, {}));
   }
@@ -319,52 +342,57 @@ Value Joined(Meter& meter, const Value& subject, const Text& between, const Valu
   return out.Take();
 }
 
-Value Unique(Meter& meter, const Value& subject, Args args) {
+Value Unique(const BuiltinCall& c) {
   std::vector<Value> seen, unique;
-  for (auto& [key, element] : Keyed(meter, subject, args[0], args[1])) {
-    const auto same = [&, &mine = key](const Value& one) { return Equal(meter, one, mine); };
+  for (auto& [key, element] : Keyed(c.meter, c.subject, c.args[0], c.args[1])) {
+    const auto same = [&, &mine = key](const Value& one) { return Equal(c.meter, one, mine); };
     if (std::ranges::any_of(seen, same)) continue;
     seen.push_back(key);
     unique.push_back(element);
   }
-  return MakeList(meter, std::move(unique), ListKind::kIterator);
+  return MakeList(c.meter, std::move(unique), ListKind::kIterator);
 }
 
-Value Reversed(Meter& meter, const Value& subject) {
-  if (const Text* text = TextOf(subject))
-    return MakeText(meter, Text(text->rbegin(), text->rend()));
-  std::vector<Value> elements = Elements(meter, subject);
+Value Reversed(const BuiltinCall& c) {
+  if (const Text* text = TextOf(c.subject)) {
+    return MakeText(c.meter, Text(text->rbegin(), text->rend()));
+  }
+  std::vector<Value> elements = Elements(c.meter, c.subject);
   std::ranges::reverse(elements);
-  return MakeList(meter, std::move(elements), ListKind::kIterator);
+  return MakeList(c.meter, std::move(elements), ListKind::kIterator);
 }
 
-Value Pairs(Meter& meter, const Value& subject) {
-  const Mapping* mapping = MappingOf(subject);
+Value Pairs(const BuiltinCall& c) {
+  const Mapping* mapping = MappingOf(c.subject);
   std::vector<Value> pairs;
-  if (mapping == nullptr && !IsUndefined(subject)) {
-    meter.Fail(Describe(subject) + " has no members");
+  if (mapping == nullptr && !IsUndefined(c.subject)) {
+    c.meter.Fail(Describe(c.subject) + " has no members");
   }
   if (mapping != nullptr) {
     for (const auto& [name, value] : mapping->members) {
-      pairs.push_back(MakeList(meter, {name, value}, ListKind::kTuple));
+      pairs.push_back(MakeList(c.meter, {name, value}, ListKind::kTuple));
     }
   }
-  return MakeList(meter, std::move(pairs));
+  return MakeList(c.meter, std::move(pairs));
 }
 
-Value SortedPairs(Meter& meter, const Value& subject, Args args) {
+Value SortedPairs(const BuiltinCall& c) {
+  Meter& meter = c.meter;
+  const Args args = c.args;
   const std::string by =
       Given(args[1]) ? ToUtf8(TextFor(meter, args[1], "dictsort's `by`")) : "key";
   if (by != "key" && by != "value") meter.Fail("dictsort: by \"key\" or \"value\"");
   std::vector<std::pair<Value, Value>> keyed;
-  for (Value& pair : Elements(meter, Pairs(meter, subject))) {
+  for (Value& pair : Elements(meter, Pairs(c))) {
     const Value& key = ListOf(pair)->items[by == "key" ? 0 : 1];
     keyed.emplace_back(Comparable(meter, key, IsTrue(args[0])), std::move(pair));
   }
   return Sorted(meter, std::move(keyed), IsTrue(args[2]));
 }
 
-Value AsJson(Meter& meter, const Value& subject, Args args) {
+Value AsJson(const BuiltinCall& c) {
+  Meter& meter = c.meter;
+  const Args args = c.args;
   JsonStyle style;
   style.ascii = IsTrue(args[0]);
   style.sorted = IsTrue(args[3]);
@@ -381,14 +409,15 @@ Value AsJson(Meter& meter, const Value& subject, Args args) {
     meter.Work(style.comma.size() + style.colon.size());
   }
   TextBuilder out(meter);
-  WriteJson(meter, subject, style, out);
+  WriteJson(meter, c.subject, style, out);
   return out.Take();
 }
 
-Value FirstOf(Meter& meter, const Value& subject, bool last) {
-  const std::vector<Value> elements = Elements(meter, subject);
+template <bool kLast>
+Value FirstOf(const BuiltinCall& c) {
+  const std::vector<Value> elements = Elements(c.meter, c.subject);
   if (elements.empty()) return Undefined{};
-  return last ? elements.back() : elements.front();
+  return kLast ? elements.back() : elements.front();
 }
 
 bool Holds(Meter& meter, const Value& container, const Value& value) {
@@ -399,94 +428,96 @@ bool Holds(Meter& meter, const Value& container, const Value& value) {
                              [&](const Value& one) { return Equal(meter, one, value); });
 }
 
-template <class... Ts>
-bool IsAny(const Value& value) {
-  return (std::holds_alternative<Ts>(value) || ...);
-}
-
 bool IsIterable(const Value& value) {
   return TextOf(value) != nullptr || ListOf(value) != nullptr || MappingOf(value) != nullptr ||
          IsUndefined(value);
+}
+
+std::optional<Value> MemberOf(Meter& meter, const Value& object, const Value& key) {
+  for (const auto& [name, value] : MappingOf(object)->members) {
+    if (Equal(meter, name, key)) return value;
+  }
+  return std::nullopt;
+}
+
+bool IsIterator(const Value& value) {
+  const List* list = ListOf(value);
+  return list != nullptr && list->kind == ListKind::kIterator;
+}
+
+Value Otherwise(const BuiltinCall& c) {
+  const bool missing = IsUndefined(c.subject) || (IsTrue(c.args[1]) && !IsTrue(c.subject));
+  if (!missing) return c.subject;
+  return IsUndefined(c.args[0]) ? MakeText(c.meter, Text()) : c.args[0];
+}
+
+Value AsText(const BuiltinCall& c) {
+  return MakeText(c.meter, Printed(c.meter, c.subject));
+}
+
+Value AsList(const BuiltinCall& c) {
+  return MakeList(c.meter, Elements(c.meter, c.subject));
+}
+
+Value LengthOf(const BuiltinCall& c) {
+  return Length(c.meter, c.subject);
+}
+
+template <bool kPasses>
+Value SelectedItself(const BuiltinCall& c) {
+  return Selected(c.meter, c.subject, None{}, c.args, kPasses);
+}
+
+template <bool kPasses>
+Value SelectedByAttribute(const BuiltinCall& c) {
+  return Selected(c.meter, c.subject, c.args[0], c.args.subspan(1), kPasses);
+}
+
+template <bool kEqual>
+Value IsEqual(const BuiltinCall& c) {
+  return Equal(c.meter, c.subject, c.args[0]) == kEqual;
+}
+
+template <class... Ts>
+Value Is(const BuiltinCall& c) {
+  return (std::holds_alternative<Ts>(c.subject) || ...);
+}
+
+template <bool kTruth>
+Value IsTruth(const BuiltinCall& c) {
+  const bool* truth = std::get_if<bool>(&c.subject);
+  return truth != nullptr && *truth == kTruth;
 }
 
 // The lists of filters, tests and methods. A row has a name, the arguments, the function, and the
 // number of required arguments.
 
 const std::vector<Builtin>& Filters() {
-  static const auto length = [](const BuiltinCall& c) -> Value {
-    return Length(c.meter, c.subject);
-  };
-  static const auto otherwise = [](const BuiltinCall& c) -> Value {
-    const bool missing = IsUndefined(c.subject) || (IsTrue(c.args[1]) && !IsTrue(c.subject));
-    if (!missing) return c.subject;
-    return IsUndefined(c.args[0]) ? MakeText(c.meter, Text()) : c.args[0];
-  };
   static const std::vector<Builtin> filters = {
-      {"trim",
-       {"chars"},
-       [](const BuiltinCall& c) -> Value {
-         const Text text = Printed(c.meter, c.subject);
-         return MakeText(c.meter, Text(Stripped(c.meter, text, c.args[0], true, true)));
-       }},
-      {"length", {}, length},
-      {"count", {}, length},
-      {"tojson",
-       {"ensure_ascii", "indent", "separators", "sort_keys"},
-       [](const BuiltinCall& c) { return AsJson(c.meter, c.subject, c.args); }},
-      {"default", {"default_value", "boolean"}, otherwise},
-      {"d", {"default_value", "boolean"}, otherwise},
-      {"upper",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Changed(Printed(c.meter, c.subject), ToUpper));
-       }},
-      {"lower",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Changed(Printed(c.meter, c.subject), ToLower));
-       }},
-      {"title",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Titled(Printed(c.meter, c.subject), BeginsWordOfFilter));
-       }},
-      {"capitalize",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Capitalized(Printed(c.meter, c.subject)));
-       }},
+      {"trim", {"chars"}, Strip<true, true>},
+      {"length", {}, LengthOf},
+      {"count", {}, LengthOf},
+      {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, AsJson},
+      {"default", {"default_value", "boolean"}, Otherwise},
+      {"d", {"default_value", "boolean"}, Otherwise},
+      {"upper", {}, InCase<ToUpper>},
+      {"lower", {}, InCase<ToLower>},
+      {"title", {}, Titled<BeginsWordOfFilter>},
+      {"capitalize", {}, Capitalized},
       {"join",
        {"d", "attribute"},
        [](const BuiltinCall& c) {
          return Joined(c.meter, c.subject, Printed(c.meter, c.args[0]), c.args[1]);
        }},
-      {"first", {}, [](const BuiltinCall& c) { return FirstOf(c.meter, c.subject, false); }},
-      {"last", {}, [](const BuiltinCall& c) { return FirstOf(c.meter, c.subject, true); }},
-      {"list",
-       {},
-       [](const BuiltinCall& c) { return MakeList(c.meter, Elements(c.meter, c.subject)); }},
-      {"items", {}, [](const BuiltinCall& c) { return Pairs(c.meter, c.subject); }},
-      {"map",
-       {"filter", "attribute", "default"},
-       [](const BuiltinCall& c) { return Mapped(c.meter, c.subject, c.args); }},
-      {"select",
-       {"test", "argument"},
-       [](const BuiltinCall& c) { return Selected(c.meter, c.subject, None{}, c.args, true); }},
-      {"reject",
-       {"test", "argument"},
-       [](const BuiltinCall& c) { return Selected(c.meter, c.subject, None{}, c.args, false); }},
-      {"selectattr",
-       {"attribute", "test", "argument"},
-       [](const BuiltinCall& c) {
-         return Selected(c.meter, c.subject, c.args[0], c.args.subspan(1), true);
-       },
-       1},
-      {"rejectattr",
-       {"attribute", "test", "argument"},
-       [](const BuiltinCall& c) {
-         return Selected(c.meter, c.subject, c.args[0], c.args.subspan(1), false);
-       },
-       1},
+      {"first", {}, FirstOf<false>},
+      {"last", {}, FirstOf<true>},
+      {"list", {}, AsList},
+      {"items", {}, Pairs},
+      {"map", {"filter", "attribute", "default"}, Mapped},
+      {"select", {"test", "argument"}, SelectedItself<true>},
+      {"reject", {"test", "argument"}, SelectedItself<false>},
+      {"selectattr", {"attribute", "test", "argument"}, SelectedByAttribute<true>, 1},
+      {"rejectattr", {"attribute", "test", "argument"}, SelectedByAttribute<false>, 1},
       {"replace",
        {"old", "new", "count"},
        [](const BuiltinCall& c) {
@@ -494,85 +525,52 @@ const std::vector<Builtin>& Filters() {
                          Printed(c.meter, c.args[1]), IntegerOr(c.meter, c.args[2], "a count", -1));
        },
        2},
-      {"safe",
-       {},
-       [](const BuiltinCall& c) { return MakeText(c.meter, Printed(c.meter, c.subject)); }},
-      {"string",
-       {},
-       [](const BuiltinCall& c) { return MakeText(c.meter, Printed(c.meter, c.subject)); }},
-      {"int", {"default"}, [](const BuiltinCall& c) { return ToInteger(c.subject, c.args[0]); }},
-      {"float", {"default"}, [](const BuiltinCall& c) { return ToFloat(c.subject, c.args[0]); }},
-      {"unique",
-       {"case_sensitive", "attribute"},
-       [](const BuiltinCall& c) { return Unique(c.meter, c.subject, c.args); }},
-      {"reverse", {}, [](const BuiltinCall& c) { return Reversed(c.meter, c.subject); }},
+      {"safe", {}, AsText},
+      {"string", {}, AsText},
+      {"int", {"default"}, ToInteger},
+      {"float", {"default"}, ToFloat},
+      {"unique", {"case_sensitive", "attribute"}, Unique},
+      {"reverse", {}, Reversed},
       {"sort",
        {"reverse", "case_sensitive", "attribute"},
        [](const BuiltinCall& c) {
          return Sorted(c.meter, Keyed(c.meter, c.subject, c.args[1], c.args[2]), IsTrue(c.args[0]));
        }},
-      {"dictsort",
-       {"case_sensitive", "by", "reverse"},
-       [](const BuiltinCall& c) { return SortedPairs(c.meter, c.subject, c.args); }},
-      {"min",
-       {"case_sensitive", "attribute"},
-       [](const BuiltinCall& c) { return Extreme(c.meter, c.subject, c.args, false); }},
-      {"max",
-       {"case_sensitive", "attribute"},
-       [](const BuiltinCall& c) { return Extreme(c.meter, c.subject, c.args, true); }},
-      {"indent", {"width", "first", "blank"}, [](const BuiltinCall& c) {
-         return Indented(c.meter, Printed(c.meter, c.subject), c.args);
-       }}};
+      {"dictsort", {"case_sensitive", "by", "reverse"}, SortedPairs},
+      {"min", {"case_sensitive", "attribute"}, Extreme<false>},
+      {"max", {"case_sensitive", "attribute"}, Extreme<true>},
+      {"indent", {"width", "first", "blank"}, Indented}};
   return filters;
 }
 
 const std::vector<Builtin>& Tests() {
-  static const auto equal = [](const BuiltinCall& c) -> Value {
-    return Equal(c.meter, c.subject, c.args[0]);
-  };
-  static const auto differs = [](const BuiltinCall& c) -> Value {
-    return !Equal(c.meter, c.subject, c.args[0]);
-  };
   static const std::vector<Builtin> tests = {
       {"defined", {}, [](const BuiltinCall& c) -> Value { return !IsUndefined(c.subject); }},
-      {"undefined", {}, [](const BuiltinCall& c) -> Value { return IsUndefined(c.subject); }},
-      {"none", {}, [](const BuiltinCall& c) -> Value { return IsAny<None>(c.subject); }},
-      {"string", {}, [](const BuiltinCall& c) -> Value { return TextOf(c.subject) != nullptr; }},
-      {"mapping",
-       {},
-       [](const BuiltinCall& c) -> Value { return MappingOf(c.subject) != nullptr; }},
+      {"undefined", {}, Is<Undefined>},
+      {"none", {}, Is<None>},
+      {"string", {}, Is<std::shared_ptr<const TextValue>>},
+      {"mapping", {}, Is<std::shared_ptr<const Mapping>>},
       {"iterable", {}, [](const BuiltinCall& c) -> Value { return IsIterable(c.subject); }},
       {"sequence",
        {},
        [](const BuiltinCall& c) -> Value {
-         const List* list = ListOf(c.subject);
-         return IsIterable(c.subject) && (list == nullptr || list->kind != ListKind::kIterator);
+         return IsIterable(c.subject) && !IsIterator(c.subject);
        }},
-      {"number",
-       {},
-       [](const BuiltinCall& c) -> Value { return IsAny<bool, int64_t, double>(c.subject); }},
-      {"integer", {}, [](const BuiltinCall& c) -> Value { return IsAny<int64_t>(c.subject); }},
-      {"float", {}, [](const BuiltinCall& c) -> Value { return IsAny<double>(c.subject); }},
-      {"boolean", {}, [](const BuiltinCall& c) -> Value { return IsAny<bool>(c.subject); }},
-      {"true",
-       {},
-       [](const BuiltinCall& c) -> Value {
-         return IsAny<bool>(c.subject) && std::get<bool>(c.subject);
-       }},
-      {"false",
-       {},
-       [](const BuiltinCall& c) -> Value {
-         return IsAny<bool>(c.subject) && !std::get<bool>(c.subject);
-       }},
+      {"number", {}, Is<bool, int64_t, double>},
+      {"integer", {}, Is<int64_t>},
+      {"float", {}, Is<double>},
+      {"boolean", {}, Is<bool>},
+      {"true", {}, IsTruth<true>},
+      {"false", {}, IsTruth<false>},
       {"in",
        {"seq"},
        [](const BuiltinCall& c) -> Value { return Holds(c.meter, c.args[0], c.subject); },
        1},
-      {"equalto", {"b"}, equal, 1},
-      {"eq", {"b"}, equal, 1},
-      {"==", {"b"}, equal, 1},
-      {"ne", {"b"}, differs, 1},
-      {"!=", {"b"}, differs, 1}};
+      {"equalto", {"b"}, IsEqual<true>, 1},
+      {"eq", {"b"}, IsEqual<true>, 1},
+      {"==", {"b"}, IsEqual<true>, 1},
+      {"ne", {"b"}, IsEqual<false>, 1},
+      {"!=", {"b"}, IsEqual<false>, 1}};
   return tests;
 }
 
@@ -592,48 +590,14 @@ const std::vector<Builtin>& TextMethods() {
                         [&](const Text& one) { return TextOf(c.subject)->ends_with(one); });
        },
        1},
-      {"split",
-       {"sep", "maxsplit"},
-       [](const BuiltinCall& c) {
-         return SplitText(c.meter, *TextOf(c.subject), c.args[0],
-                          IntegerOr(c.meter, c.args[1], "maxsplit", -1));
-       }},
-      {"strip",
-       {"chars"},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter,
-                         Text(Stripped(c.meter, *TextOf(c.subject), c.args[0], true, true)));
-       }},
-      {"lstrip",
-       {"chars"},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter,
-                         Text(Stripped(c.meter, *TextOf(c.subject), c.args[0], true, false)));
-       }},
-      {"rstrip",
-       {"chars"},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter,
-                         Text(Stripped(c.meter, *TextOf(c.subject), c.args[0], false, true)));
-       }},
-      {"upper",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Changed(*TextOf(c.subject), ToUpper));
-       }},
-      {"lower",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Changed(*TextOf(c.subject), ToLower));
-       }},
-      {"title",
-       {},
-       [](const BuiltinCall& c) {
-         return MakeText(c.meter, Titled(*TextOf(c.subject), BeginsWordOfMethod));
-       }},
-      {"capitalize",
-       {},
-       [](const BuiltinCall& c) { return MakeText(c.meter, Capitalized(*TextOf(c.subject))); }},
+      {"split", {"sep", "maxsplit"}, SplitText},
+      {"strip", {"chars"}, Strip<true, true>},
+      {"lstrip", {"chars"}, Strip<true, false>},
+      {"rstrip", {"chars"}, Strip<false, true>},
+      {"upper", {}, InCase<ToUpper>},
+      {"lower", {}, InCase<ToLower>},
+      {"title", {}, Titled<BeginsWordOfMethod>},
+      {"capitalize", {}, Capitalized},
       {"replace",
        {"old", "new", "count"},
        [](const BuiltinCall& c) {
@@ -655,9 +619,7 @@ const std::vector<Builtin>& TextMethods() {
        {"iterable"},
        [](const BuiltinCall& c) { return Joined(c.meter, c.args[0], *TextOf(c.subject), None{}); },
        1},
-      {"format", {"1", "2", "3"}, [](const BuiltinCall& c) {
-         return Formatted(c.meter, *TextOf(c.subject), c.args);
-       }}};
+      {"format", {"1", "2", "3"}, Formatted}};
   return methods;
 }
 
@@ -666,16 +628,14 @@ const std::vector<Builtin>& MappingMethods() {
       {"get",
        {"key", "default"},
        [](const BuiltinCall& c) -> Value {
-         for (const auto& [name, value] : MappingOf(c.subject)->members) {
-           if (Equal(c.meter, name, c.args[0])) return value;
+         if (std::optional<Value> member = MemberOf(c.meter, c.subject, c.args[0])) {
+           return *std::move(member);
          }
          return IsUndefined(c.args[1]) ? Value(None{}) : c.args[1];
        },
        1},
-      {"items", {}, [](const BuiltinCall& c) { return Pairs(c.meter, c.subject); }},
-      {"keys",
-       {},
-       [](const BuiltinCall& c) { return MakeList(c.meter, Elements(c.meter, c.subject)); }},
+      {"items", {}, Pairs},
+      {"keys", {}, AsList},
       {"values", {}, [](const BuiltinCall& c) {
          std::vector<Value> values;
          for (const auto& [name, value] : MappingOf(c.subject)->members) values.push_back(value);
@@ -707,13 +667,6 @@ Value MethodOf(const Value& object, std::string_view name) {
   };
   if (MappingOf(object) != nullptr) return in(kMappingNames);
   return ListOf(object) != nullptr ? in(kListNames) : Value(Undefined{});
-}
-
-std::optional<Value> MemberOf(Meter& meter, const Value& object, const Value& key) {
-  for (const auto& [name, value] : MappingOf(object)->members) {
-    if (Equal(meter, name, key)) return value;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -798,8 +751,7 @@ Value Slice(Meter& meter, const Value& object, const Value& begin, const Value& 
             const Value& step) {
   const List* list = ListOf(object);
   const Text* text = TextOf(object);
-  const bool iterator = list != nullptr && list->kind == ListKind::kIterator;
-  if (iterator || (list == nullptr && text == nullptr)) {
+  if (IsIterator(object) || (list == nullptr && text == nullptr)) {
     meter.Fail(Describe(object) + " cannot be sliced");
   }
   const int64_t length = list != nullptr ? std::ssize(list->items) : std::ssize(*text);

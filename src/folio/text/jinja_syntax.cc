@@ -44,8 +44,7 @@ class Lexer {
  public:
   Lexer(std::string_view source, const std::string& where) : where_(where) {
     if (FindInvalidUtf8(source) != std::string_view::npos) Fail("it is not UTF-8");
-    // Line ends become "
-    // ", and the last one is dropped.
+    // Line ends become "\n", and the last one is dropped.
     for (size_t i = 0; i < source.size(); ++i) {
       if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') continue;
       utf8_ += source[i] == '\r' ? '\n' : source[i];
@@ -271,10 +270,7 @@ class Parser {
   Parser(std::vector<Token> tokens, const std::string& where)
       : tokens_(std::move(tokens)), where_(where) {}
 
-  NodePtr Template() {
-    NodePtr all = Sequence({});
-    return all;
-  }
+  NodePtr Template() { return Sequence({}); }
 
  private:
   using Ends = std::initializer_list<std::string_view>;
@@ -287,16 +283,13 @@ class Parser {
   }
   bool IsName(std::string_view word) const { return Is(TokenKind::kName, word); }
   bool IsSymbol(std::string_view word) const { return Is(TokenKind::kSymbol, word); }
-  bool TakeName(std::string_view word) {
-    const bool is = IsName(word);
+  bool Take(TokenKind kind, std::string_view word) {
+    const bool is = Is(kind, word);
     if (is) Advance();
     return is;
   }
-  bool TakeSymbol(std::string_view word) {
-    const bool is = IsSymbol(word);
-    if (is) Advance();
-    return is;
-  }
+  bool TakeName(std::string_view word) { return Take(TokenKind::kName, word); }
+  bool TakeSymbol(std::string_view word) { return Take(TokenKind::kSymbol, word); }
 
   [[noreturn]] void Fail(const std::string& cause, int line) const {
     throw TemplateError(where_, line, cause);

@@ -56,37 +56,23 @@ std::vector<SpecialToken> HarmonySpecials() {
 
 std::span<const PublishedEncoding> PublishedEncodings() {
   constexpr auto kGpt2 = SplitPattern::kGpt2;
+  const SpecialToken end = {std::string(kEndOfTextToken), 50256};
   static const std::vector<PublishedEncoding> table = {
-      {"gpt2",
-       "GPT-2, 50,257 tokens",
-       kGpt2,
-       50256,
-       50257,
-       {{"<|endoftext|>", 50256}},
-       {kGpt2Merges, kGpt2Ids}},
-      {"r50k_base",
-       "GPT-3 (the tokens of GPT-2)",
-       kGpt2,
-       50256,
-       50257,
-       {{"<|endoftext|>", 50256}},
-       {kR50k}},
+      {"gpt2", "GPT-2, 50,257 tokens", kGpt2, 50256, 50257, {end}, {kGpt2Merges, kGpt2Ids}},
+      {"r50k_base", "GPT-3 (the tokens of GPT-2)", kGpt2, 50256, 50257, {end}, {kR50k}},
       {"p50k_base",
        "Codex (GPT-2's tokens and runs of spaces)",
        kGpt2,
        50281,
        50281,
-       {{"<|endoftext|>", 50256}},
+       {end},
        {kP50k}},
       {"p50k_edit",
        "p50k_base with tokens for filling in the middle",
        kGpt2,
        50281,
        50284,
-       {{"<|endoftext|>", 50256},
-        {"<|fim_prefix|>", 50281},
-        {"<|fim_middle|>", 50282},
-        {"<|fim_suffix|>", 50283}},
+       {end, {"<|fim_prefix|>", 50281}, {"<|fim_middle|>", 50282}, {"<|fim_suffix|>", 50283}},
        {kP50k}},
       {"cl100k_base",
        "GPT-3.5 and GPT-4, 100,277 ids",
@@ -124,11 +110,8 @@ std::vector<std::string> PublishedEncodingNames() {
 }
 
 const PublishedEncoding* FindPublishedEncoding(std::string_view name) {
-  for (const std::string_view shorter : {"r50k", "p50k", "cl100k", "o200k"}) {
-    if (name == shorter) return FindPublishedEncoding(std::string(name) + "_base");
-  }
   for (const PublishedEncoding& encoding : PublishedEncodings()) {
-    if (encoding.name == name) return &encoding;
+    if (encoding.name == name || encoding.name == std::string(name) + "_base") return &encoding;
   }
   return nullptr;
 }

@@ -12,14 +12,6 @@ namespace {
 
 constexpr size_t kListed = 20;  // names in a message
 
-// Returns how many leading bytes are common to both.
-size_t CommonPrefix(std::string_view a, std::string_view b) {
-  const size_t most = std::min(a.size(), b.size());
-  size_t same = 0;
-  while (same < most && a[same] == b[same]) ++same;
-  return same;
-}
-
 // Bytes that are frequent in prose, markup and code.
 bool Frequent(char byte) {
   const auto c = static_cast<unsigned char>(byte);
@@ -42,9 +34,9 @@ Error UnknownName(std::span<const SpecialToken> specials, const std::string& nam
 void Mark(std::span<const SpecialToken> specials, const std::vector<std::string>& names,
           std::vector<bool>& marks) {
   for (const std::string& name : names) {
-    const auto found = std::ranges::find(specials, name, &SpecialToken::text);
-    if (found == specials.end()) throw UnknownName(specials, name);
-    marks[static_cast<size_t>(found - specials.begin())] = true;
+    const SpecialToken* found = FindSpecial(specials, name);
+    if (found == nullptr) throw UnknownName(specials, name);
+    marks[static_cast<size_t>(found - specials.data())] = true;
   }
 }
 
@@ -54,10 +46,15 @@ std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials, std
   for (const std::string_view text :
        {kEndOfTextToken, std::string_view("<|end_of_text|>"), std::string_view("<|bos|>"), eos,
         std::string_view("</s>"), std::string_view("<eos>")}) {
-    const auto found = std::ranges::find(specials, text, &SpecialToken::text);
-    if (found != specials.end() && !text.empty()) return found->id;
+    const SpecialToken* found = FindSpecial(specials, text);
+    if (found != nullptr && !text.empty()) return found->id;
   }
   return std::nullopt;
+}
+
+const SpecialToken* FindSpecial(std::span<const SpecialToken> specials, std::string_view text) {
+  const auto found = std::ranges::find(specials, text, &SpecialToken::text);
+  return found == specials.end() ? nullptr : &*found;
 }
 
 std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int64_t first) {
@@ -107,8 +104,8 @@ void SpecialFinder::Set::Prepare() {
     longest_ = std::max(longest_, token->text.size());
     begins_[static_cast<unsigned char>(token->text[0])] = true;
   }
-  prefix_ = tokens_.front()->text;
-  prefix_ = prefix_.substr(0, CommonPrefix(prefix_, tokens_.back()->text));
+  const std::string_view first = tokens_.front()->text, last = tokens_.back()->text;
+  prefix_ = {first.begin(), std::ranges::mismatch(first, last).in1};
   const auto rare = std::ranges::find_if_not(prefix_, Frequent);
   rare_ = rare == prefix_.end() ? 0 : static_cast<size_t>(rare - prefix_.begin());
 }

@@ -49,6 +49,9 @@ inline constexpr std::string_view kEndOfTextToken = "<|endoftext|>";
 std::optional<int32_t> FindEndOfText(std::span<const SpecialToken> specials,
                                      std::string_view eos = "");
 
+// The special token with this text, or null.
+const SpecialToken* FindSpecial(std::span<const SpecialToken> specials, std::string_view text);
+
 // Tokens with these texts and the ids from `first` on.
 std::vector<SpecialToken> NumberSpecials(std::span<const std::string> texts, int64_t first);
 // The texts of `specials`, followed by `more`.

@@ -209,6 +209,15 @@ struct Window {
   }
 };
 
+// The end of the contraction that begins with the apostrophe at `at`; 0 if there is none,
+// kUndecided if that depends on what follows.
+template <bool kAnyCase>
+size_t ContractionEnd(const Window& window, const unsigned char* at) {
+  const size_t length = Contraction<kAnyCase>(at, window.end);
+  if (length == kContractionOpen) return window.at_end ? 0 : kUndecided;
+  return length == 0 ? 0 : window.Offset(at + length);
+}
+
 // The end of \p{N}{1,kMost} whose first character ends at `at`.
 template <int kMost>
 size_t NumberPretoken(const Window& window, const unsigned char* at) {
@@ -227,9 +236,8 @@ size_t SpacePretoken(const Window& window, const SpaceRun& run) {
   return window.Offset(run.last > window.at ? run.last : run.end);
 }
 
-// [^\s\p{L}\p{N}]+[\r
-// ]*, or with kSlash [^\s\p{L}\p{N}]+[\r
-// /]*, whose first character ends at `at`.
+// [^\s\p{L}\p{N}]+[\r\n]*, or with kSlash [^\s\p{L}\p{N}]+[\r\n/]*, whose first character ends
+// at `at`.
 template <bool kSlash>
 size_t OtherPretoken(const Window& window, const unsigned char* at) {
   at = SkipRun<kOthers>(at, window.end);
@@ -282,10 +290,8 @@ Word ReadWord(const unsigned char* at, const unsigned char* end) {
 // The pretoken of a word that ends at `at`, including the contraction behind it.
 size_t WordPretoken(const Window& window, const unsigned char* at) {
   if (at == window.end) return window.RunEnd(at);
-  if (*at != '\'') return window.Offset(at);
-  const size_t length = Contraction<true>(at, window.end);
-  if (length != kContractionOpen) return window.Offset(at + length);
-  return window.at_end ? window.Offset(at) : kUndecided;
+  const size_t end = *at == '\'' ? ContractionEnd<true>(window, at) : 0;
+  return end != 0 ? end : window.Offset(at);
 }
 
 // With kDigits every number is a pretoken, and acts as the end of the text for what is before it.
@@ -293,12 +299,7 @@ template <bool kDigits>
 size_t Gpt2Pretoken(const Window& window) {
   const unsigned char* at = window.at;
   if (*at == '\'') {
-    const size_t length = Contraction<false>(at, window.end);
-    if (length == kContractionOpen) {
-      if (!window.at_end) return kUndecided;
-    } else if (length > 0) {
-      return window.Offset(at + length);
-    }
+    if (const size_t end = ContractionEnd<false>(window, at); end != 0) return end;
   } else if (*at == ' ') {
     if (++at == window.end) return window.RunEnd(at);
   }
@@ -325,12 +326,7 @@ template <int kDigits, bool kWholeEnd>
 size_t Cl100kPretoken(const Window& window) {
   const unsigned char* at = window.at;
   if (*at == '\'') {
-    const size_t length = Contraction<true>(at, window.end);
-    if (length == kContractionOpen) {
-      if (!window.at_end) return kUndecided;
-    } else if (length > 0) {
-      return window.Offset(at + length);
-    }
+    if (const size_t end = ContractionEnd<true>(window, at); end != 0) return end;
   }
   const Char c = Read(at, window.end);
   at += c.length;
@@ -644,8 +640,7 @@ std::optional<SplitPattern> FindSplitRegex(std::string_view regex) {
     if (regex == SplitPatternRegex(pattern)) return pattern;
   }
   const auto* found = std::ranges::find(kSpellings, regex, &Spelling::regex);
-  if (found == std::end(kSpellings)) return std::nullopt;
-  return found->pattern;
+  return found == std::end(kSpellings) ? std::nullopt : std::optional(found->pattern);
 }
 
 std::optional<SplitPattern> FindTiktokenRegex(std::string_view regex) {

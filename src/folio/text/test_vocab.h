@@ -11,10 +11,11 @@
 #include "folio/base/base64.h"
 #include "folio/base/check.h"
 #include "folio/base/rng.h"
+#include "folio/text/bpe_tokenizer.h"
 #include "folio/text/bpe_trainer.h"
 #include "folio/text/bpe_vocab.h"
 #include "folio/text/test_texts.h"
-#include "folio/text/test_vocab.h"
+#include "folio/text/tokenizer_json.h"
 
 namespace folio {
 
@@ -216,6 +217,11 @@ inline BpeVocab ImproperVocab(bool whole_pretokens) {
   vocab.whole_pretokens = whole_pretokens;
   AddSpecial(vocab, "<|endoftext|>");
   return vocab;
+}
+
+// The vocabulary of a BPE in the contents of a tokenizer.json.
+inline BpeVocab ReadTokenizerJson(const std::string& contents, const std::string& path) {
+  return dynamic_cast<const BpeTokenizer&>(*TokenizerFromJson(contents, path)).vocab();
 }
 
 }  // namespace folio

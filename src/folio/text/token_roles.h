@@ -6,8 +6,8 @@
 
 namespace folio {
 
-// Facts in a tokenizer's files beside the encoding of text: the roles of some
-// tokens, and the template that turns a conversation into text.
+// Facts in a tokenizer's files besides the encoding of text: the roles of some tokens, and the
+// template that turns a conversation into text.
 struct TokenRoles {
   std::optional<int64_t> begin = {};           // begins a text ("bos")
   std::optional<int64_t> end = {};             // ends a text ("eos")

@@ -596,10 +596,6 @@ std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents,
                    "use a model with a BPE tokenizer");
 }
 
-BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path) {
-  return ReadBpeParts(SplitTokenizerJson(contents, path), contents, path);
-}
-
 bool IsDefault(const Json& value) {
   return value.is_null() || value == Json(false) || value == Json("");
 }

@@ -15,10 +15,6 @@ namespace folio {
 // supported.
 std::unique_ptr<Tokenizer> TokenizerFromJson(const std::string& contents, const std::string& where);
 
-// Reads tokenizer.json with a BPE model over ByteLevel; `contents` is the file's text. Content that
-// would change ids in a way that BpeVocab cannot express is refused by name.
-BpeVocab ReadTokenizerJson(std::string_view contents, const std::string& path);
-
 // Returns true if a member has the value with which newer writers of the format mark it as unused.
 bool IsDefault(const Json& value);
 

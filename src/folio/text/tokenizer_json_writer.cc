@@ -61,11 +61,7 @@ void AppendName(const BpeVocab& vocab, size_t id, std::string& out) {
 void AppendVocab(const BpeVocab& vocab, std::string_view indent, std::string& out) {
   bool first = true;
   for (size_t id = 0; id < vocab.tokens.size(); ++id) {
-    const auto added =
-        std::ranges::lower_bound(vocab.added, static_cast<int32_t>(id), {}, &AddedToken::id);
-    const bool alone =
-        added != vocab.added.end() && static_cast<size_t>(added->id) == id && added->alone;
-    if (vocab.tokens[id].empty() || alone) continue;
+    if (vocab.tokens[id].empty() || FindAlone(vocab, id) != nullptr) continue;
     if (!first) out += ',';
     first = false;
     out += indent;
@@ -82,12 +78,7 @@ void AppendMerge(const BpeVocab& vocab, const BpeMerge& merge, std::string& out)
 }
 
 std::string AddedTokensJson(const BpeVocab& vocab) {
-  std::vector<AddedToken> added = vocab.added;
-  for (const SpecialToken& special : vocab.specials) {
-    const auto same = [&](const AddedToken& token) { return token.id == special.id; };
-    if (std::ranges::any_of(vocab.added, same)) continue;
-    added.push_back({.text = special.text, .id = special.id, .special = true});
-  }
+  std::vector<AddedToken> added = AllAdded(vocab);
   std::ranges::sort(added, {}, &AddedToken::id);
   std::string tokens;
   for (const AddedToken& token : added) {
@@ -283,8 +274,7 @@ Json CharTokenizerJson(Json vocab, std::span<const SpecialToken> specials) {
 std::string NameInFiles(const BpeVocab& vocab, int32_t id) {
   const auto place = static_cast<size_t>(id);
   if (const SpecialToken* special = FindSpecial(vocab.specials, place)) return special->text;
-  const auto added = std::ranges::lower_bound(vocab.added, id, {}, &AddedToken::id);
-  if (added != vocab.added.end() && added->id == id && added->alone) return added->text;
+  if (const AddedToken* alone = FindAlone(vocab, place)) return alone->text;
   std::string name;
   AppendName(vocab, place, name);
   return name;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 
 #include "folio/base/check.h"
+#include "folio/base/utf8.h"
 
 namespace folio {
 namespace {
@@ -62,6 +62,17 @@ CharClass ClassOf(char32_t code) {
   if (code >= 0x110000) return CharClass::kOther;
   const CharClassTable& table = CharClasses();
   return table.pages[table.page_of[code >> 8]][code & 0xFF];
+}
+
+bool IsSpaceAt(std::string_view text, size_t at) {
+  const Utf8Char c = DecodeUtf8(text, at);
+  return c.status == Utf8Status::kValid && ClassOf(c.code) == CharClass::kSpace;
+}
+
+size_t CharacterBefore(std::string_view text, size_t at) {
+  size_t begin = at - 1;
+  while (begin > 0 && at - begin < 4 && !BeginsCharacter(text[begin])) --begin;
+  return begin;
 }
 
 }  // namespace folio

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace folio {
 
@@ -25,6 +27,11 @@ constexpr bool IsLetter(CharClass c) {
 
 // The class of any code; kOther above U+10FFFF.
 CharClass ClassOf(char32_t code);
+
+// Returns true if a character of White_Space begins at byte `at`. REQUIRES: at < text.size().
+bool IsSpaceAt(std::string_view text, size_t at);
+// The begin of the character that ends at byte `at`. REQUIRES: at > 0.
+size_t CharacterBefore(std::string_view text, size_t at);
 
 // The classes as a table for inner loops: the class of a code below 0x110000 is pages[page_of[code
 // >> 8]][code & 0xFF]. Valid as long as the program runs.

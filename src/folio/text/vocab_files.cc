@@ -264,7 +264,6 @@ void VocabBuilder::MakeTokens() {
   std::ranges::sort(vocab_.added, {}, &AddedToken::id);
   FindByteTokens();
   const std::vector<int32_t>& byte_tokens = vocab_.byte_tokens;
-  auto added = vocab_.added.begin();
   auto special = vocab_.specials.begin();
   size_t room = 0;
   for (const std::string_view name : names_) room += name.size();
@@ -272,14 +271,12 @@ void VocabBuilder::MakeTokens() {
   std::string bytes;
   for (size_t id = 0; id < names_.size(); ++id) {
     bytes.clear();
-    while (added != vocab_.added.end() && static_cast<size_t>(added->id) < id) ++added;
-    const bool alone =
-        added != vocab_.added.end() && static_cast<size_t>(added->id) == id && added->alone;
+    const AddedToken* alone = FindAlone(vocab_, id);
     const auto byte = std::ranges::find(byte_tokens, static_cast<int32_t>(id));
     if (byte != byte_tokens.end()) {
       bytes = static_cast<char>(byte - byte_tokens.begin());
-    } else if (alone) {
-      bytes = added->text;
+    } else if (alone != nullptr) {
+      bytes = alone->text;
     } else if (special != vocab_.specials.end() && static_cast<size_t>(special->id) == id) {
       bytes = special->text;
       if (++special != vocab_.specials.end() && static_cast<size_t>(special->id) == id) {
