@@ -205,7 +205,7 @@ namespace {
 std::string ProjectedTokens(Backend& backend, const Tensor& table) {
   constexpr size_t kAxes = 3;
   constexpr double kLargest = 32767;
-  // Axes of nearly the same share, which may be any between them, are not told apart for long.
+  // Axes with nearly the same share of the variance need not be told apart.
   constexpr double kExact = 1e-4;
   const Projection projection = ProjectRows(backend, table, kAxes, kExact);
   std::vector<double> coordinates;
@@ -390,7 +390,7 @@ namespace {
 
 constexpr int64_t kMostPageIds = 1 << 20;  // of a text that goes on
 
-// PageJob holds what the page wants written.
+// The text that the page requests.
 struct PageJob {
   TextJob job;
   bool conversation = false;
@@ -469,7 +469,7 @@ const char* ReasonOf(const GeneratedTexts::Text& text) {
   }
 }
 
-// A text on its way to the page, as events.
+// A text for the page, as events.
 class PageText final : public TextsStream {
  public:
   PageText(const Call& call, PageJob page, MemoryBudget::Share memory)
