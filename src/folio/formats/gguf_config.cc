@@ -38,7 +38,6 @@ std::string KeyOf(const Family& family, std::string_view name) {
 
 // --- reading
 
-// A size of the model.
 int64_t SizeAt(const GgufFile& file, const std::string& key, int64_t most) {
   const std::optional<int64_t> size = file.Integer(key);
   if (size && *size >= 1 && *size <= most) return *size;

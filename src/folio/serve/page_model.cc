@@ -75,11 +75,6 @@ Json FloatCopyJson(const FloatCopy& copy) {
   return {{"bytes", copy.bytes()}, {"ready", copy.used_bytes() > 0}};
 }
 
-// The ids that model and tokenizer both know.
-int64_t KnownTokens(const ServedModel& model) {
-  return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
-}
-
 }  // namespace
 
 std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedModel& model,
@@ -133,10 +128,11 @@ Json PageModelJson(const ServedModel& model) {
 HttpReply AnswerVocabulary(const Call& call) {
   const ServedModel& model = call.model();
   const Tokenizer& tokenizer = model.tokenizer();
+  const int64_t known = std::min(model.config().vocab_size, tokenizer.vocab_size());
   HttpReply reply;
   JsonWriter json(reply.body);
   json.BeginObject().Key("tokens").BeginArray();
-  for (int64_t id = 0; id < KnownTokens(model); ++id) {
+  for (int64_t id = 0; id < known; ++id) {
     const std::string_view bytes = tokenizer.TokenBytes(static_cast<int32_t>(id));
     json.Value(bytes.empty() ? Json() : Json(Base64(bytes)));
   }

@@ -83,12 +83,6 @@ std::optional<int64_t> MaxSteps(const fs::path& dir, std::string& problem) {
   return {};
 }
 
-// Unix time in seconds.
-double UnixSeconds(fs::file_time_type time) {
-  const auto system = std::chrono::file_clock::to_sys(time);
-  return std::chrono::duration<double>(system.time_since_epoch()).count();
-}
-
 fs::file_time_type TimeOf(const fs::path& file) {
   std::error_code failed;
   const fs::file_time_type time = fs::last_write_time(file, failed);
@@ -230,7 +224,8 @@ Json RunRegistry::Summary(const Run& run) {
   summary["state"] = running ? "running" : ended ? "ended" : "stopped";
   if (!problem.empty()) summary["problem"] = problem;
   if (running && left) summary["eta"] = ShortNumber(*left);
-  summary["updated"] = UnixSeconds(std::max(log_time, config_time));
+  const auto updated = std::chrono::file_clock::to_sys(std::max(log_time, config_time));
+  summary["updated"] = std::chrono::duration<double>(updated.time_since_epoch()).count();
   return summary;
 }
 
@@ -415,16 +410,14 @@ constexpr size_t kMostKept = 512, kMostKeptBytes = 8 << 20;  // events
 constexpr uint64_t kPieceBytes = 128 << 10;                  // of a log at one look
 constexpr uint64_t kFarBehind = 1 << 20;                     // bytes that nobody waits for any more
 
-// Returns a number above the ids of an earlier service, unless the clock was set back, and exact in
-// JavaScript.
-uint64_t FirstId() {
-  return static_cast<uint64_t>(WallSeconds() * 1e3) * 1000;
-}
-
 }  // namespace
 
+// The first id is above those of an earlier service, unless the clock was set back, and exact in
+// JavaScript.
 RunEvents::RunEvents(RunRegistry& registry)
-    : registry_(registry), forgotten_(FirstId()), newest_(forgotten_) {}
+    : registry_(registry),
+      forgotten_(static_cast<uint64_t>(WallSeconds() * 1e3) * 1000),
+      newest_(forgotten_) {}
 
 RunEvents::Place RunEvents::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
