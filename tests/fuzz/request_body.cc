@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,13 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bodies.h"
 #include "folio/base/log.h"
 #include "folio/infer/test_small_model.h"
-#include "folio/serve/http_server.h"
 #include "folio/serve/service.h"
 #include "input.h"
 
@@ -89,40 +88,42 @@ constexpr std::string_view kOneOfMany[] = {
 
 class Served {
  public:
-  Served()
-      : service_({}, {}), server_([this](const HttpRequest& r) { return service_.Answer(r); }) {
+  Served() : service_({}, {}), server_(service_, "127.0.0.1", 0) {
     SetLogLevel(LogLevel::kError);
     OpenedModel model = SmallModel(/*chat=*/true, 40);
     model.backend = MakeBackend("reference");
     service_.Add("m", std::move(model));
+    server_.Begin();
   }
 
   // Returns the service's answer to a client that sends this, in pieces of at most `piece` bytes,
   // and then ends its side unless the request is complete.
   std::string Answer(const std::string& said, bool whole, size_t piece) {
-    std::array<int, 2> ends{};
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return "no sockets";
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_.port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     std::string answer;
-    std::thread client([&] {
-      for (size_t at = 0; at < said.size(); at += piece) {
-        const size_t size = std::min(piece, said.size() - at);
-        if (send(ends[0], said.data() + at, size, MSG_NOSIGNAL) < 0) break;
-      }
-      if (!whole) shutdown(ends[0], SHUT_WR);
-      std::array<char, 4096> bytes{};
-      for (ssize_t count = 0; (count = recv(ends[0], bytes.data(), bytes.size(), 0)) > 0;) {
-        answer.append(bytes.data(), static_cast<size_t>(count));
-      }
-      close(ends[0]);
-    });
-    server_.Converse(ends[1]);
-    client.join();
+    if (connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      answer = "no sockets";
+    }
+    for (size_t at = 0; answer.empty() && at < said.size(); at += piece) {
+      const size_t size = std::min(piece, said.size() - at);
+      if (send(client, said.data() + at, size, MSG_NOSIGNAL) < 0) break;
+    }
+    if (!whole) shutdown(client, SHUT_WR);
+    std::array<char, 4096> bytes{};
+    for (ssize_t count = 0; (count = recv(client, bytes.data(), bytes.size(), 0)) > 0;) {
+      answer.append(bytes.data(), static_cast<size_t>(count));
+    }
+    close(client);
     return answer;
   }
 
  private:
   Service service_;
-  HttpServer server_;
+  BackgroundServer server_;
 };
 
 // The statuses of consecutive answers. Nothing if a client cannot parse them, if one is a failure

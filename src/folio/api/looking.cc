@@ -9,19 +9,6 @@
 #include "folio/inspect/trace.h"
 
 namespace folio {
-namespace {
-
-void RequirePositions(std::span<const int64_t> positions, size_t count) {
-  if (positions.empty()) throw UsageError("positions: none", "expected at least one");
-  for (const int64_t position : positions) {
-    if (position >= 0 && std::cmp_less(position, count)) continue;
-    throw UsageError(fmt::format("positions: {}", position),
-                     fmt::format("expected 0 to {}, of {} tokens", count - 1, count));
-  }
-}
-
-}  // namespace
-
 LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
                          std::vector<int64_t> positions, int64_t top, const StopRequest& stop) {
   constexpr size_t kAtOnce = 64;  // positions, between two questions whether to stop
@@ -29,7 +16,12 @@ LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
   const Computing alone(model);
   const Trace trace(*model.opened().backend, *model.opened().weights, ids,
                     {TracePoint::kEmbedded, TracePoint::kOutput});
-  RequirePositions(positions, ids.size());
+  if (positions.empty()) throw UsageError("positions: none", "expected at least one");
+  for (const int64_t position : positions) {
+    if (position >= 0 && std::cmp_less(position, ids.size())) continue;
+    throw UsageError(fmt::format("positions: {}", position),
+                     fmt::format("expected 0 to {}, of {} tokens", ids.size() - 1, ids.size()));
+  }
   LensView view{.text = {.name = "text", .ids = {ids.begin(), ids.end()}},
                 .positions = std::move(positions),
                 .layers = model.config().n_layer + 1,

@@ -19,15 +19,6 @@ namespace folio {
 
 namespace {
 
-// Calls f(place of the token, row) for each row that is shown.
-template <class F>
-std::function<void(int64_t, const Tensor&)> EachRow(F f) {
-  return [f](int64_t begin, const Tensor& rows) {
-    for (int64_t row = 0; row < rows.dim(0); ++row)
-      f(static_cast<size_t>(begin + row), Row(rows, row));
-  };
-}
-
 void RequireFirst(size_t first, size_t least, size_t count) {
   if (first >= least && first < count) return;
   throw UsageError(
@@ -113,7 +104,7 @@ FinishReason Model::Run(TextRequest request, const StopRequest& stop) const {
     do {
       if (stop && stop()) texts_->Cancel(id);
     } while (texts_->Step());
-  } catch (...) {  // nothing is to be asked of it any more
+  } catch (...) {  // its state is unknown
     texts_.reset();
     throw;
   }
@@ -144,7 +135,11 @@ void Model::ReadLogits(std::span<const int32_t> ids, size_t first,
   RequireFirst(first, 0, ids.size());
   TextRequest request;
   request.logits_from = static_cast<int64_t>(first);
-  request.on_logits = EachRow(on_row);
+  request.on_logits = [&](int64_t begin, const Tensor& rows) {
+    for (int64_t i = 0; i < rows.dim(0); ++i) {
+      on_row(static_cast<size_t>(begin + i), Row(rows, i));
+    }
+  };
   Read(ids, std::move(request), stop, on_read);
 }
 

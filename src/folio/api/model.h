@@ -36,8 +36,8 @@ enum class Pooling { kMean, kLast, kAll };
 Pooling PoolingNamed(std::string_view name);
 
 // A model as programs use it: it writes, and shows what it computes. Any number of threads may call
-// it; calls that compute wait for each other. A callback that computes with the model that calls it
-// is a kUsage Error. So may a child process that is forked, even while another thread computes.
+// it, and so may a child process that was forked while another thread computed; calls that compute
+// wait for each other. A callback that computes with the model that calls it is a kUsage Error.
 // Results are float32 in row-major order. `ids` are 1 to context() of the model's tokens, a kUsage
 // Error otherwise.
 class Model {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -157,6 +158,14 @@ inline void RequireArgument(const void* argument, std::string_view name) {
     throw UsageError(std::string(name) + ": NULL", "must not be NULL");
   }
 }
+
+inline void RequireArguments(
+    std::initializer_list<std::pair<const void*, std::string_view>> arguments) {
+  for (const auto& [argument, name] : arguments) RequireArgument(argument, name);
+}
+
+// Throws a kUsage Error if the member `size` of a caller's struct is below `least`.
+void RequireSize(size_t size, size_t least, std::string_view argument, std::string_view type);
 
 // Throws a kUsage Error unless `argument` can point to `count` elements of `size` bytes each: for
 // NULL, for more than an address space holds, and for memory that is not mapped.

@@ -22,6 +22,7 @@ using folio::Guarded;
 using folio::Json;
 using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArguments;
 using folio::RequireArray;
 
 namespace {
@@ -109,6 +110,22 @@ Json DescriptionOf(const folio::Field& field) {
           {"type", folio::FieldType(field)},
           {"value", folio::FieldText(field)},
           {"help", field.help}};
+}
+
+// Returns true if all of these addresses are mapped, as far as the system can check quickly.
+bool IsMapped([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
+#ifdef __linux__
+  constexpr size_t kSmall = size_t{1} << 20;  // frequent small arguments are not checked
+  if (bytes < kSmall) return true;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto from = reinterpret_cast<uintptr_t>(begin) / page * page;
+  const auto to = reinterpret_cast<uintptr_t>(begin) + bytes;
+  // MS_ASYNC does not change memory, but fails if it is not mapped.
+  return to > from &&
+         (msync(reinterpret_cast<void*>(from), to - from, MS_ASYNC) == 0 || errno != ENOMEM);
+#else
+  return true;
+#endif
 }
 
 }  // namespace
@@ -199,15 +216,18 @@ folio_options OptionsArgument(const folio_options* options, folio_options::Kind 
   return copy;
 }
 
+void RequireSize(size_t size, size_t least, std::string_view argument, std::string_view type) {
+  if (size >= least) return;
+  throw UsageError(fmt::format("{}: size is {}", argument, size),
+                   fmt::format("expected at least {}", least),
+                   fmt::format("set size to sizeof({})", type));
+}
+
 folio_watch WatchArgument(const folio_watch* watch) {
   folio_watch all{};
   if (watch == nullptr) return all;
   constexpr size_t kLeast = offsetof(folio_watch, evaluation) + sizeof(all.evaluation);
-  if (watch->size < kLeast) {
-    throw UsageError(fmt::format("watch: size is {}", watch->size),
-                     fmt::format("expected at least {}", kLeast),
-                     "set size to sizeof(folio_watch)");
-  }
+  RequireSize(watch->size, kLeast, "watch", "folio_watch");
   std::memcpy(&all, watch, std::min(watch->size, sizeof(all)));
   return all;
 }
@@ -217,26 +237,6 @@ void Tell(const folio_watch& watch, int64_t done, int64_t total) {
   if (watch.progress != nullptr && watch.progress(watch.user, done, total) != 0)
     throw CallStopped{};
 }
-
-namespace {
-
-// Returns true if all of these addresses are mapped, as far as the system can check quickly.
-bool IsMapped([[maybe_unused]] const void* begin, [[maybe_unused]] size_t bytes) {
-#ifdef __linux__
-  constexpr size_t kSmall = size_t{1} << 20;  // frequent small arguments are not checked
-  if (bytes < kSmall) return true;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto from = reinterpret_cast<uintptr_t>(begin) / page * page;
-  const auto to = reinterpret_cast<uintptr_t>(begin) + bytes;
-  // MS_ASYNC does not change memory, but fails if it is not mapped.
-  return to > from &&
-         (msync(reinterpret_cast<void*>(from), to - from, MS_ASYNC) == 0 || errno != ENOMEM);
-#else
-  return true;
-#endif
-}
-
-}  // namespace
 
 void RequireArray(const void* argument, size_t count, size_t size, std::string_view name) {
   if (count == 0) return;
@@ -288,11 +288,7 @@ std::vector<std::string> TextsArgument(const char* const* texts, size_t count) {
 void SetTensor(folio_tensor* out, const Tensor& tensor) {
   RequireArgument(out, "out");
   folio_tensor all{};
-  if (out->size < sizeof(all)) {
-    throw UsageError(fmt::format("out: size is {}", out->size),
-                     fmt::format("expected at least {}", sizeof(all)),
-                     "set size to sizeof(folio_tensor)");
-  }
+  RequireSize(out->size, sizeof(all), "out", "folio_tensor");
   all.size = sizeof(all);
   all.data = tensor.raw();
   all.dtype = DtypeName(tensor.dtype()).data();
@@ -304,12 +300,22 @@ void SetTensor(folio_tensor* out, const Tensor& tensor) {
 
 }  // namespace folio
 
-folio_files* folio_files_new() {
+namespace {
+
+// Returns a new object, or null where it cannot be made.
+template <class T, class... Arguments>
+T* NewOrNull(const Arguments&... arguments) {
   try {
-    return new folio_files;
+    return new T(arguments...);
   } catch (const std::exception&) {
     return nullptr;
   }
+}
+
+}  // namespace
+
+folio_files* folio_files_new() {
+  return NewOrNull<folio_files>();
 }
 
 folio_status folio_files_add(folio_files* files, const char* name, const void* bytes, size_t size,
@@ -390,11 +396,7 @@ folio_status folio_set_threads(int32_t threads, folio_error** error) {
 }
 
 folio_buffer* folio_buffer_new() {
-  try {
-    return new folio_buffer;
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  return NewOrNull<folio_buffer>();
 }
 const void* folio_buffer_data(const folio_buffer* buffer) {
   if (buffer == nullptr) return "";
@@ -412,27 +414,20 @@ void folio_buffer_free(folio_buffer* buffer) {
 
 folio_options* folio_options_new(const char* kind) {
   const auto known = kind == nullptr ? std::nullopt : KindNamed(kind);
-  try {
-    return known ? new folio_options(*known) : nullptr;
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  return known ? NewOrNull<folio_options>(*known) : nullptr;
 }
 
 folio_status folio_options_set(folio_options* options, const char* name, const char* value,
                                folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(options, "options");
-    RequireArgument(name, "name");
-    RequireArgument(value, "value");
+    RequireArguments({{options, "options"}, {name, "name"}, {value, "value"}});
     options->Set(name, value);
   });
 }
 
 folio_status folio_options_describe(const char* kind, folio_buffer* json, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(kind, "kind");
-    RequireArgument(json, "json");
+    RequireArguments({{kind, "kind"}, {json, "json"}});
     const auto known = KindNamed(kind);
     if (!known) {
       throw folio::UsageError(

@@ -7,15 +7,14 @@
 #include "folio/model/context.h"
 
 using folio::Guarded;
-using folio::RequireArgument;
+using folio::RequireArguments;
 using folio::TextIdsArgument;
 using folio::Watcher;
 
 folio_status folio_logits(const folio_model* model, const int32_t* ids, size_t count, size_t first,
                           const folio_watch* watch, folio_buffer* logits, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(logits, "logits");
+    RequireArguments({{model, "model"}, {logits, "logits"}});
     Watcher watcher(watch);
     logits->Set(
         model->impl->Logits(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
@@ -26,8 +25,7 @@ folio_status folio_score(const folio_model* model, const int32_t* ids, size_t co
                          const folio_watch* watch, folio_buffer* log_probabilities,
                          folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(log_probabilities, "log_probabilities");
+    RequireArguments({{model, "model"}, {log_probabilities, "log_probabilities"}});
     Watcher watcher(watch);
     log_probabilities->Set(
         model->impl->Score(TextIdsArgument(ids, count), first, watcher.stop(), watcher.on_read()));
@@ -38,9 +36,7 @@ folio_status folio_embed(const folio_model* model, const int32_t* ids, size_t co
                          const char* pooling, const folio_watch* watch, folio_buffer* embedding,
                          folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(pooling, "pooling");
-    RequireArgument(embedding, "embedding");
+    RequireArguments({{model, "model"}, {pooling, "pooling"}, {embedding, "embedding"}});
     Watcher watcher(watch);
     embedding->Set(model->impl->Embed(TextIdsArgument(ids, count), folio::PoolingNamed(pooling),
                                       watcher.stop(), watcher.on_read()));
@@ -51,8 +47,7 @@ folio_status folio_attention(const folio_model* model, const int32_t* ids, size_
                              int64_t layer, int64_t head, folio_buffer* weights,
                              folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(weights, "weights");
+    RequireArguments({{model, "model"}, {weights, "weights"}});
     weights->Set(model->impl->Attention(TextIdsArgument(ids, count), layer, head));
   });
 }
@@ -61,9 +56,7 @@ folio_status folio_trace(const folio_model* model, const int32_t* ids, size_t co
                          const char* point, int64_t layer, folio_buffer* rows,
                          folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(point, "point");
-    RequireArgument(rows, "rows");
+    RequireArguments({{model, "model"}, {point, "point"}, {rows, "rows"}});
     const auto* const found = std::ranges::find(folio::kTracePoints, std::string_view(point),
                                                 &folio::TracePointInfo::name);
     if (found == folio::kTracePoints.end()) {

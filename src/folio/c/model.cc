@@ -15,6 +15,7 @@ using folio::Guarded;
 using folio::Json;
 using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArguments;
 using folio::RequireArray;
 using folio::TextArgument;
 
@@ -80,8 +81,7 @@ folio_status folio_model_open(const char* path, const folio_options* options,
 
 folio_status folio_model_info(const folio_model* model, folio_buffer* json, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(json, "json");
+    RequireArguments({{model, "model"}, {json, "json"}});
     const folio::OpenedModel& opened = model->impl->opened();
     const folio::GptConfig& config = model->impl->config();
     json->Set(Json{{"config", folio::ConfigJson(config)},
@@ -97,8 +97,7 @@ folio_status folio_model_info(const folio_model* model, folio_buffer* json, foli
 folio_status folio_model_tensor(const folio_model* model, const char* name, folio_tensor* out,
                                 folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(name, "name");
+    RequireArguments({{model, "model"}, {name, "name"}});
     const folio::GptWeights& weights = *model->impl->opened().weights;
     const auto tensors = folio::TensorsByName(weights);
     const auto found = tensors.find(name);
@@ -115,8 +114,7 @@ folio_status folio_model_save(const folio_model* model, const char* path, const 
   return Guarded(error, [&] {
     RequireArgument(model, "model");
     PathArgument(path, "path");
-    RequireArgument(format, "format");
-    RequireArgument(dtype, "dtype");
+    RequireArguments({{format, "format"}, {dtype, "dtype"}});
     model->impl->Save(path, format, dtype);
   });
 }
@@ -138,8 +136,7 @@ const folio_tokenizer* folio_model_tokenizer(const folio_model* model) {
 folio_status folio_model_prompt(const folio_model* model, const char* text, size_t length,
                                 folio_buffer* ids, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(ids, "ids");
+    RequireArguments({{model, "model"}, {ids, "ids"}});
     ids->Set(model->impl->Prompt(TextArgument(text, length)));
   });
 }
@@ -148,8 +145,7 @@ folio_status folio_model_chat(const folio_model* model, const char* const* roles
                               const char* const* texts, size_t count, folio_buffer* ids,
                               folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(ids, "ids");
+    RequireArguments({{model, "model"}, {ids, "ids"}});
     ids->Set(model->impl->Chat({.messages = Messages(roles, texts, count)}));
   });
 }
@@ -157,8 +153,7 @@ folio_status folio_model_chat(const folio_model* model, const char* const* roles
 folio_status folio_model_chat_json(const folio_model* model, const char* json, size_t length,
                                    folio_buffer* ids, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(ids, "ids");
+    RequireArguments({{model, "model"}, {ids, "ids"}});
     const Json conversation = folio::ParseJson(TextArgument(json, length, "json"), "json");
     ids->Set(model->impl->Chat(folio::ReadChatConversation(conversation)));
   });

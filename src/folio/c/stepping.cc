@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
@@ -13,6 +12,7 @@ using folio::IdsArgument;
 using folio::Json;
 using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArguments;
 
 // Training on the caller's batches.
 struct folio_trainer {
@@ -36,8 +36,7 @@ folio_status folio_trainer_new(const folio_options* options, const folio_model* 
 folio_status folio_trainer_info(const folio_trainer* trainer, folio_buffer* json,
                                 folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(trainer, "trainer");
-    RequireArgument(json, "json");
+    RequireArguments({{trainer, "trainer"}, {json, "json"}});
     const folio::BatchTrainer& trainer_impl = *trainer->impl;
     json->Set(
         Json{{"step", trainer_impl.step()},
@@ -55,11 +54,7 @@ folio_status folio_trainer_step(folio_trainer* trainer, const int32_t* inputs,
                                 folio_step* out, folio_error** error) {
   return Guarded(error, [&] {
     RequireArgument(trainer, "trainer");
-    if (out != nullptr && out->size < sizeof(folio_step)) {
-      throw folio::UsageError(fmt::format("out: size is {}", out->size),
-                              fmt::format("expected at least {}", sizeof(folio_step)),
-                              "set size to sizeof(folio_step)");
-    }
+    if (out != nullptr) folio::RequireSize(out->size, sizeof(folio_step), "out", "folio_step");
     const folio::StepMetrics made =
         trainer->impl->Step(IdsArgument(inputs, count, "inputs"),
                             IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
@@ -78,8 +73,7 @@ folio_status folio_trainer_evaluate(folio_trainer* trainer, const int32_t* input
                                     const int32_t* targets, size_t count,
                                     const folio_cancel* cancel, double* loss, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(trainer, "trainer");
-    RequireArgument(loss, "loss");
+    RequireArguments({{trainer, "trainer"}, {loss, "loss"}});
     *loss = trainer->impl->Evaluate(IdsArgument(inputs, count, "inputs"),
                                     IdsArgument(targets, count, "targets"), folio::StopOf(cancel));
   });
@@ -88,8 +82,7 @@ folio_status folio_trainer_evaluate(folio_trainer* trainer, const int32_t* input
 folio_status folio_trainer_tensor(folio_trainer* trainer, const char* name, int32_t gradient,
                                   folio_tensor* out, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(trainer, "trainer");
-    RequireArgument(name, "name");
+    RequireArguments({{trainer, "trainer"}, {name, "name"}});
     folio::SetTensor(
         out, gradient != 0 ? trainer->impl->Gradient(name) : trainer->impl->Parameter(name));
   });
@@ -116,8 +109,7 @@ folio_status folio_trainer_resume(folio_trainer* trainer, const char* directory,
 folio_status folio_trainer_model(const folio_trainer* trainer, const folio_tokenizer* tokenizer,
                                  folio_model** out, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(trainer, "trainer");
-    RequireArgument(out, "out");
+    RequireArguments({{trainer, "trainer"}, {out, "out"}});
     *out =
         folio::NewModel(trainer->impl->Snapshot(tokenizer == nullptr ? nullptr : tokenizer->impl));
   });

@@ -15,6 +15,7 @@ using folio::IdsArgument;
 using folio::Json;
 using folio::PathArgument;
 using folio::RequireArgument;
+using folio::RequireArguments;
 using folio::RequireArray;
 using folio::TextArgument;
 
@@ -51,8 +52,7 @@ folio_status folio_tokenizer_encode(const folio_tokenizer* tokenizer, const char
                                     size_t length, int32_t special, const folio_watch* watch,
                                     folio_buffer* ids, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(tokenizer, "tokenizer");
-    RequireArgument(ids, "ids");
+    RequireArguments({{tokenizer, "tokenizer"}, {ids, "ids"}});
     const std::string_view all = TextArgument(text, length);
     const folio::SpecialRule rule = RuleOf(special);
     folio::Watcher watcher(watch);
@@ -73,9 +73,7 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
                                           size_t count, const folio_watch* watch, folio_buffer* ids,
                                           folio_buffer* offsets, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(tokenizer, "tokenizer");
-    RequireArgument(ids, "ids");
-    RequireArgument(offsets, "offsets");
+    RequireArguments({{tokenizer, "tokenizer"}, {ids, "ids"}, {offsets, "offsets"}});
     RequireArray(texts, count, sizeof(*texts), "texts");
     RequireArray(lengths, count, sizeof(*lengths), "lengths");
     const folio_watch watching = folio::WatchArgument(watch);
@@ -106,8 +104,7 @@ folio_status folio_tokenizer_encode_batch(const folio_tokenizer* tokenizer,
 folio_status folio_tokenizer_decode(const folio_tokenizer* tokenizer, const int32_t* ids,
                                     size_t count, folio_buffer* bytes, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(tokenizer, "tokenizer");
-    RequireArgument(bytes, "bytes");
+    RequireArguments({{tokenizer, "tokenizer"}, {bytes, "bytes"}});
     bytes->Set(tokenizer->impl->Decode(IdsArgument(ids, count)));
   });
 }
@@ -115,9 +112,7 @@ folio_status folio_tokenizer_decode(const folio_tokenizer* tokenizer, const int3
 folio_status folio_tokenizer_token(const folio_tokenizer* tokenizer, int32_t id, const char** bytes,
                                    size_t* length, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(tokenizer, "tokenizer");
-    RequireArgument(bytes, "bytes");
-    RequireArgument(length, "length");
+    RequireArguments({{tokenizer, "tokenizer"}, {bytes, "bytes"}, {length, "length"}});
     const std::string_view token = tokenizer->impl->TokenBytes(id);
     *bytes = token.data();
     *length = token.size();
@@ -127,8 +122,7 @@ folio_status folio_tokenizer_token(const folio_tokenizer* tokenizer, int32_t id,
 folio_status folio_tokenizer_info(const folio_tokenizer* tokenizer, folio_buffer* json,
                                   folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(tokenizer, "tokenizer");
-    RequireArgument(json, "json");
+    RequireArguments({{tokenizer, "tokenizer"}, {json, "json"}});
     const folio::Tokenizer& shown = *tokenizer->impl;
     Json specials = Json::array();
     for (const folio::SpecialToken& token : shown.special_tokens()) {

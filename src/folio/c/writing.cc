@@ -7,6 +7,7 @@
 using folio::GenerateArgument;
 using folio::Guarded;
 using folio::RequireArgument;
+using folio::RequireArguments;
 
 struct folio_batch {
   std::shared_ptr<const folio::Model> model;
@@ -65,8 +66,7 @@ folio_status folio_generate(const folio_model* model, const int32_t* ids, size_t
 folio_status folio_batch_new(const folio_model* model, int32_t texts, folio_batch** out,
                              folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(model, "model");
-    RequireArgument(out, "out");
+    RequireArguments({{model, "model"}, {out, "out"}});
     *out = new folio_batch{model->impl, folio::Model::Texts(model->impl, texts)};
   });
 }
@@ -88,8 +88,7 @@ folio_status folio_batch_add(folio_batch* batch, const int32_t* ids, size_t coun
 
 folio_status folio_batch_step(folio_batch* batch, int32_t* more, folio_error** error) {
   return Guarded(error, [&] {
-    RequireArgument(batch, "batch");
-    RequireArgument(more, "more");
+    RequireArguments({{batch, "batch"}, {more, "more"}});
     *more = batch->texts.Step() ? 1 : 0;
   });
 }

@@ -27,10 +27,9 @@ std::vector<std::string> ShownChoices(const Field& field) {
 // ",--learning-rate" for a field train.learning_rate with the flag --lr. A key of one word is too
 // vague without its section, and gets no flag.
 std::string KeyAlias(const Field& field) {
-  std::string name = field.key.substr(field.key.find('.') + 1);
-  if (name.find('_') == std::string::npos) return "";
-  std::ranges::replace(name, '_', '-');
-  return "--" + name == field.flag ? "" : ",--" + name;
+  const std::string name = field.key.substr(field.key.find('.') + 1);
+  const std::string flag = "--" + WithDashes(name);
+  return name.find('_') == std::string::npos || flag == field.flag ? "" : "," + flag;
 }
 
 // Sets the field to the last value given; errors name the flag `name`.
@@ -436,8 +435,9 @@ std::vector<std::string> CommandLine::WordsAfter(const std::string& group) const
 }
 
 void CommandLine::ThrowUnknownCommand(const std::string& name) const {
+  const std::string what = fmt::format("unknown command '{}'", name);
   if (const std::string help = HelpForForeignCommand(*this, name); !help.empty()) {
-    throw UsageError(fmt::format("unknown command '{}'", name), {}, help);
+    throw UsageError(what, {}, help);
   }
   std::vector<std::string> names;
   for (const CommandEntry& entry : commands_) {
@@ -451,14 +451,12 @@ void CommandLine::ThrowUnknownCommand(const std::string& name) const {
   if (std::cmp_greater_equal(2 * EditDistance(name, nearest), name.size())) nearest.clear();
   if (nearest.empty()) nearest = CommandAbout(name);
   if (!nearest.empty()) {
-    throw UsageError(fmt::format("unknown command '{}'", name), {},
-                     fmt::format("did you mean 'folio {}'?", nearest));
+    throw UsageError(what, {}, fmt::format("did you mean 'folio {}'?", nearest));
   }
   const size_t space = name.find(' ');
   const std::string group = space == std::string::npos ? "" : name.substr(0, space + 1);
   throw UsageError(
-      fmt::format("unknown command '{}'", name),
-      fmt::format("the commands of folio {}are {}", group, Join(WordsAfter(group), ", ")),
+      what, fmt::format("the commands of folio {}are {}", group, Join(WordsAfter(group), ", ")),
       fmt::format("folio {}--help describes them", HasGroup(name.substr(0, space)) ? group : ""));
 }
 

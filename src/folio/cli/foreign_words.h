@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace folio {
 
@@ -22,8 +21,5 @@ std::string HelpForForeignFlag(const CommandLine& line, const Place& place,
 // Returns true if a word of several letters after one dash is such a flag, and not one letter with
 // its value: "-ngl".
 bool IsForeignShortFlag(std::string_view word);
-
-// All possible answers.
-std::vector<std::string> ForeignWordAnswers(const CommandLine& line);
 
 }  // namespace folio

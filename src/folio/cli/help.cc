@@ -345,9 +345,9 @@ std::string ManPageOf(const CommandLine& line, const CommandEntry& entry, const 
   }
   page += ".SH OPTIONS\n" + RoffFlags(entry.flags());
   page += ".SH GLOBAL OPTIONS\n" + RoffFlags(line.global_flags());
-  if (!entry.info.examples.empty()) page += ".SH EXAMPLES\n.nf\n";
-  for (const std::string& example : entry.info.examples) page += Roff(example) + "\n";
-  if (!entry.info.examples.empty()) page += ".fi\n";
+  std::string examples;
+  for (const std::string& example : entry.info.examples) examples += Roff(example) + "\n";
+  if (!examples.empty()) page += ".SH EXAMPLES\n.nf\n" + examples + ".fi\n";
   return page + ".SH SEE ALSO\n.BR folio (1)\n";
 }
 

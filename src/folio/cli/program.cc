@@ -63,12 +63,6 @@ int Dispatch(const std::vector<std::string>& arguments, CommandList commands, Co
   return place.command->command->Run(context);
 }
 
-// When a rank ends, launchers drop its output that they have not read yet.
-void AbortWhenRead(Group& group, int status) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  group.Abort(status);
-}
-
 // The first rank reports an error that all have; the others wait for it, as their exit ends it.
 int ReportErrorOfRank(Console& console, Error error) {
   Group* group = JoinedGroup();
@@ -81,7 +75,11 @@ int ReportErrorOfRank(Console& console, Error error) {
     }
     ReportError(console, error);
   }
-  if (group != nullptr) AbortWhenRead(*group, error.exit_status());
+  if (group != nullptr) {
+    // When a rank ends, launchers drop its output that they have not read yet.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    group->Abort(error.exit_status());
+  }
   return error.exit_status();
 }
 

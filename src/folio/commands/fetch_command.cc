@@ -1,12 +1,15 @@
 #include "folio/commands/fetch_command.h"
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 
 #include "folio/base/error.h"
 #include "folio/base/signals.h"
 #include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
+#include "folio/term/console.h"
 #include "folio/term/terminal_text.h"
 
 namespace folio {
@@ -34,20 +37,25 @@ std::string DescribePublished(const PublishedKind& kind, bool json) {
 
 }  // namespace
 
-FetchHooks FetchProgress::Hooks() {
+FetchHooks ShowFetching(const Context& context) {
+  struct Shown {
+    std::string file;
+    std::optional<Progress> progress;  // of the file
+  };
+  const auto shown = std::make_shared<Shown>();
   return {.note =
-              [this](const std::string& text) {
-                progress_.reset();
-                context_.console.Note(text);
+              [&context, shown](const std::string& text) {
+                shown->progress.reset();
+                context.console.Note(text);
               },
           .progress =
-              [this](const std::string& file, int64_t done, int64_t total) {
+              [&context, shown](const std::string& file, int64_t done, int64_t total) {
                 ThrowIfStopRequested();
-                if (!progress_ || file != file_) {
-                  progress_.emplace(context_.console, context_.progress_mode);
-                  file_ = file;
+                if (!shown->progress || file != shown->file) {
+                  shown->progress.emplace(context.console, context.progress_mode);
+                  shown->file = file;
                 }
-                progress_->Show({"bytes", done, total, {{"file", file, file}}});
+                shown->progress->Show({"bytes", done, total, {{"file", file, file}}});
               }};
 }
 
@@ -74,11 +82,10 @@ int FetchPublishedCommand::Run(const Context& context) {
   for (const std::string& name : names_) sets.push_back(PublishedNamed(kind_, name));
   if (!from_.empty()) RequireDirectory(from_);
   for (const PublishedSet& set : sets) {
-    FetchProgress progress(context);
-    FetchSet(kind_, set, from_, progress.Hooks());
+    FetchSet(kind_, set, from_, ShowFetching(context));
     if (context.console.json()) {
-      const Json json = {{"schema", 1}, {"name", set.name}, {"dir", set.dir.string()}};
-      context.console.Result(json.dump() + "\n");
+      context.console.Result(
+          Json{{"schema", 1}, {"name", set.name}, {"dir", set.dir.string()}}.dump() + "\n");
     } else if (!next_.empty()) {
       context.console.Note("next: " + next_ + " " + std::string(set.name));
     }

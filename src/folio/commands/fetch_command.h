@@ -1,30 +1,18 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "folio/cli/command_line.h"
 #include "folio/corpus/fetch_published.h"
-#include "folio/term/console.h"
 
 namespace folio {
 
-// Shows on the console how far a download is, with a progress line for each file.
-class FetchProgress {
- public:
-  explicit FetchProgress(const Context& context) : context_(context) {}
-
-  // The hooks for FetchSet and FetchText, which this must outlive. A request to stop
-  // (base/signals.h) throws Stopped.
-  FetchHooks Hooks();
-
- private:
-  const Context& context_;
-  std::string file_;
-  std::optional<Progress> progress_;  // of file_
-};
+// Returns hooks for FetchSet and FetchText that show on the console how far a download is, with a
+// progress line for each file. A request to stop (base/signals.h) throws Stopped. `context` must
+// outlive them.
+FetchHooks ShowFetching(const Context& context);
 
 // A command that fetches what is published under names.
 class FetchPublishedCommand : public Command {

@@ -38,6 +38,22 @@ std::vector<Field> WithFlagsOf(std::vector<Field> fields, const std::vector<std:
   return fields;
 }
 
+// Returns a function that throws Stopped if a request to stop is older than the time in which a
+// command usually ends by itself, after a token or a batch. May be called from several threads.
+std::function<void()> StopCheck(OnStop on_stop) {
+  // The other ranks follow the first.
+  if (on_stop == OnStop::kWaits || RankByEnvironment() != 0) return [] {};
+  return [on_stop, asked = std::make_shared<std::atomic<double>>(0)] {
+    constexpr double kOfItself = 0.5;  // seconds
+    const int signal = StopRequested();
+    if (signal == 0 || (signal == SIGINT && on_stop == OnStop::kEndsButInterrupt)) return;
+    double first = 0;
+    const double now = SteadySeconds();
+    if (asked->compare_exchange_strong(first, now)) return;
+    if (now - first > kOfItself) throw Stopped{signal};
+  };
+}
+
 }  // namespace
 
 void SimdFlag::Add(Flags& flags) {
@@ -162,26 +178,6 @@ void ModelFlags::AddCompute(Flags& flags) {
   compute.Add(flags);
   AddBackendFlag(flags, &backend);
 }
-
-namespace {
-
-// Returns a function that throws Stopped if a request to stop is older than the time in which a
-// command usually ends by itself, after a token or a batch. May be called from several threads.
-std::function<void()> StopCheck(OnStop on_stop) {
-  // The other ranks follow the first.
-  if (on_stop == OnStop::kWaits || RankByEnvironment() != 0) return [] {};
-  return [on_stop, asked = std::make_shared<std::atomic<double>>(0)] {
-    constexpr double kOfItself = 0.5;  // seconds
-    const int signal = StopRequested();
-    if (signal == 0 || (signal == SIGINT && on_stop == OnStop::kEndsButInterrupt)) return;
-    double first = 0;
-    const double now = SteadySeconds();
-    if (asked->compare_exchange_strong(first, now)) return;
-    if (now - first > kOfItself) throw Stopped{signal};
-  };
-}
-
-}  // namespace
 
 OpenedModel ModelFlags::Open(Console& console) const {
   compute.Use();

@@ -13,6 +13,7 @@
 
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
+#include "folio/cli/foreign_tables.h"
 #include "folio/cli/foreign_words.h"
 #include "folio/commands/commands.h"
 #include "folio/serve/sandbox.h"
@@ -180,6 +181,28 @@ TEST_F(ProgramTest, TheFlagsOfOtherProgramsLeadToFoliosOwn) {
   }
 }
 
+// Returns what the program answers to all foreign words.
+std::set<std::string> ForeignWordAnswers(const CommandLine& line) {
+  std::set<std::string> answers;
+  for (const ForeignCommand& row : kForeignCommands) {
+    for (const std::string& word : Split(row.words, ' ')) {
+      answers.insert(HelpForForeignCommand(line, word));
+    }
+  }
+  for (const CommandEntry& entry : line.commands()) {
+    Place place;
+    place.command = &entry;
+    for (const ForeignFlag& row : kForeignFlags) {
+      for (const std::string& word : Split(row.words, ' ')) {
+        const std::string given = (word[0] == '-' ? "" : "--") + word;
+        if (entry.flags().Find(given) != nullptr) continue;
+        answers.insert(HelpForForeignFlag(line, place, given));
+      }
+    }
+  }
+  return answers;
+}
+
 // An answer that names something that does not exist would be worse than none.
 TEST_F(ProgramTest, WhatIsSaidOfForeignWordsIsThere) {
   const CommandLine line(AllCommands());
@@ -191,7 +214,7 @@ TEST_F(ProgramTest, WhatIsSaidOfForeignWordsIsThere) {
     }
   }
   for (const Flag& flag : line.global_flags().list()) all.insert(flag.name);
-  const std::vector<std::string> answers = ForeignWordAnswers(line);
+  const std::set<std::string> answers = ForeignWordAnswers(line);
   EXPECT_GT(answers.size(), 80u);
   for (const std::string& answer : answers) {
     for (size_t at = answer.find("folio "); at != answer.npos; at = answer.find("folio ", at + 1)) {

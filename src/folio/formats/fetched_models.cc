@@ -27,12 +27,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kGgufEnding = ".gguf";
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return lower;
-}
-
 bool IsLetterOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
@@ -90,8 +84,8 @@ std::map<std::string, std::vector<File>> GgufModels(
   std::map<std::string, std::vector<File>> models;
   for (const File& file : files) {
     const std::string path = path_of(file);
-    const std::string name = Lower(FileName(path));
-    // Beside language models lie what sees for them, and what quantisation measured.
+    const std::string name = LowerCase(FileName(path));
+    // Projectors for images and importance matrices lie beside language models.
     const bool other = name.starts_with("mmproj") || name.find("imatrix") != name.npos;
     if (!name.ends_with(kGgufEnding) || other) continue;
     if (const auto part = PartOf(path, kGgufEnding)) {
@@ -109,10 +103,10 @@ std::map<std::string, std::vector<File>> GgufModels(
   return models;
 }
 
-// Returns whether a path is meant: by itself, its name, or what is written in it between other
-// signs than letters.
+// Returns true if `which` is the path, its file name, or a part of that between signs other than
+// letters and digits.
 bool Means(const std::string& which, const std::string& path) {
-  const std::string name = Lower(FileName(path)), wanted = Lower(which);
+  const std::string name = LowerCase(FileName(path)), wanted = LowerCase(which);
   if (which == path || wanted == name || wanted + std::string(kGgufEnding) == name) return true;
   for (size_t at = name.find(wanted); at != name.npos; at = name.find(wanted, at + 1)) {
     const size_t end = at + wanted.size();
@@ -170,10 +164,6 @@ bool IsSmallPart(const std::string& path) {
          (path.starts_with("additional_chat_templates/") && path.ends_with(".jinja"));
 }
 
-std::string PathOf(const HubFile& file) {
-  return file.path;
-}
-
 const HubFile* Named(const std::vector<HubFile>& files, std::string_view path) {
   const auto found = std::ranges::find(files, path, &HubFile::path);
   return found == files.end() ? nullptr : &*found;
@@ -191,26 +181,12 @@ std::vector<HubFile> WeightsIn(const std::string& repository, const std::vector<
       shards.push_back(file);
       count = part->count;
     }
-    shards = Whole<HubFile>(std::move(shards), count, repository, PathOf);
+    shards = Whole<HubFile>(std::move(shards), count, repository, &HubFile::path);
     shards.push_back(*index);
     return shards;
   }
   if (const HubFile* adapter = Named(files, kAdapterWeightsFile)) return {*adapter};
   return {};
-}
-
-fs::path Home() {
-  return FetchedHome("models");
-}
-
-uint64_t BytesBelow(const fs::path& dir) {
-  uint64_t bytes = 0;
-  std::error_code failed, ignored;
-  for (fs::recursive_directory_iterator it(dir, failed), end; !failed && it != end;
-       it.increment(failed)) {
-    if (it->is_regular_file(ignored) && !it->is_symlink(ignored)) bytes += it->file_size(ignored);
-  }
-  return bytes;
 }
 
 int64_t TimeOf(const fs::path& path) {
@@ -235,10 +211,10 @@ std::vector<std::string> GgufFilesIn(const fs::path& dir) {
 }
 
 std::map<std::string, std::vector<std::string>> GgufModelsIn(const fs::path& dir) {
-  return GgufModels<std::string>(GgufFilesIn(dir), [](const std::string& path) { return path; });
+  return GgufModels<std::string>(GgufFilesIn(dir), std::identity());
 }
 
-// The last file of a directory's model to have arrived; empty where it is none.
+// Returns the file of a directory's model that arrives last; empty where there is no model.
 fs::path WeightsOfDir(const fs::path& dir) {
   for (const char* name : {kWeightsFile, kWeightsIndexFile, kAdapterWeightsFile}) {
     if (IsFile(dir / name)) return dir / name;
@@ -278,6 +254,16 @@ void AddModelsIn(const std::string& name, const fs::path& dir, std::vector<Fetch
 
 }  // namespace
 
+uint64_t BytesBelow(const fs::path& dir) {
+  uint64_t bytes = 0;
+  std::error_code failed, ignored;
+  for (fs::recursive_directory_iterator it(dir, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    if (it->is_regular_file(ignored) && !it->is_symlink(ignored)) bytes += it->file_size(ignored);
+  }
+  return bytes;
+}
+
 std::optional<RepositoryModel> ParseRepositoryModel(std::string_view name) {
   const size_t colon = name.find(':');
   RepositoryModel model{std::string(name.substr(0, colon)),
@@ -298,7 +284,7 @@ std::vector<HubFile> FilesOfModel(const RepositoryModel& model, const std::vecto
     all.insert(all.end(), weights.begin(), weights.end());
     return all;
   }
-  const auto ggufs = GgufModels<HubFile>(files, PathOf);
+  const auto ggufs = GgufModels<HubFile>(files, &HubFile::path);
   if (!ggufs.empty() || !model.which.empty()) return Chosen(model, ggufs, "Q4_K_M").second;
   std::vector<std::string> others;
   for (const HubFile& file : files) {
@@ -315,13 +301,12 @@ std::vector<HubFile> FilesOfModel(const RepositoryModel& model, const std::vecto
 }
 
 fs::path FetchedDir(std::string_view name) {
-  const fs::path home = Home();
-  if (home.empty()) return {};
   if (const PublishedModel* published = FindPublishedModel(name)) {
     return PublishedModelDir(*published);
   }
+  const fs::path home = FetchedHome("models");
   const auto model = ParseRepositoryModel(name);
-  return model ? home / model->repository : fs::path();
+  return model && !home.empty() ? home / model->repository : fs::path();
 }
 
 fs::path FindFetchedModel(std::string_view name) {
@@ -336,7 +321,7 @@ fs::path FindFetchedModel(std::string_view name) {
 
 std::vector<FetchedModel> FetchedModels() {
   std::vector<FetchedModel> all;
-  const fs::path home = Home();
+  const fs::path home = FetchedHome("models");
   if (home.empty()) return all;
   std::vector<std::string> owners = NamesIn(home);
   std::ranges::sort(owners);
@@ -359,12 +344,12 @@ uint64_t RemoveFetchedModel(const std::string& name) {
   const std::vector<FetchedModel> all = FetchedModels();
   const auto repository = ParseRepositoryModel(name);
   const fs::path dir = FetchedDir(name);
-  std::vector<std::string> names;
-  for (const FetchedModel& model : all) names.push_back(model.name);
   const bool there = !dir.empty() && std::ranges::any_of(all, [&](const FetchedModel& model) {
     return model.path.string().starts_with((dir / "").string()) || model.path == dir;
   });
   if (!there) {
+    std::vector<std::string> names;
+    for (const FetchedModel& model : all) names.push_back(model.name);
     const std::string nearest = Nearest(name, names);
     throw InputError(fmt::format("there is no fetched model {}", name),
                      names.empty() ? "no model has been fetched"

@@ -48,6 +48,9 @@ struct FetchedModel {
 };
 std::vector<FetchedModel> FetchedModels();
 
+// Returns the bytes of all files below a directory, without links and what cannot be read.
+uint64_t BytesBelow(const std::filesystem::path& dir);
+
 // Removes what was fetched of that name, a GGUF file alone if it is one of several, and returns the
 // bytes that it took. Throws a kInput Error where there is nothing, and a kRuntime Error where it
 // cannot be removed.

@@ -9,7 +9,6 @@
 #include <numbers>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -33,26 +32,18 @@ constexpr std::string_view kWindowField = "sliding_window", kKindsField = "layer
 constexpr auto kByLayer = std::to_array<std::string_view>({"n_head", "n_kv_head", "n_inner"});
 constexpr char kConvertAgain[] = "convert the model again with a current version of the converter";
 
-[[noreturn]] void RefuseConfig(const GgufFile& file, const std::string& what, std::string cause,
-                               std::string help) {
-  throw InputError(fmt::format("{}: {}", file.path().string(), what), std::move(cause),
-                   std::move(help));
-}
-
 std::string KeyOf(const Family& family, std::string_view name) {
   return fmt::format("{}.{}", family.gguf_architecture, name);
 }
 
 // --- reading
 
-// A size of the model.
 int64_t SizeAt(const GgufFile& file, const std::string& key, int64_t most) {
   const std::optional<int64_t> size = file.Integer(key);
   if (size && *size >= 1 && *size <= most) return *size;
-  RefuseConfig(
-      file, fmt::format("\"{}\" is {}", key, size ? "out of range" : "missing"),
-      fmt::format("{}expected 1 to {}", size ? fmt::format("found {}, ", *size) : "", most),
-      kConvertAgain);
+  RefuseGguf(file, fmt::format("\"{}\" is {}", key, size ? "out of range" : "missing"),
+             fmt::format("{}expected 1 to {}", size ? fmt::format("found {}, ", *size) : "", most),
+             kConvertAgain);
 }
 
 // The size of every layer, which may be said as one number or layer by layer.
@@ -61,20 +52,20 @@ int64_t SizeOfLayers(const GgufFile& file, const std::string& key, int64_t L, in
   std::vector<int64_t> sizes;
   file.Integers(key, [&](size_t, int64_t size) { sizes.push_back(size); });
   if (std::ssize(sizes) != L || sizes[0] < 1 || sizes[0] > most) {
-    RefuseConfig(
-        file, fmt::format("\"{}\" does not match the model", key),
-        fmt::format("found {} layer sizes, expected {} from 1 to {}", sizes.size(), L, most),
-        kConvertAgain);
+    RefuseGguf(file, fmt::format("\"{}\" does not match the model", key),
+               fmt::format("found {} layer sizes, expected {} from 1 to {}", sizes.size(), L, most),
+               kConvertAgain);
   }
   const auto other = std::ranges::find_if(sizes, [&](int64_t size) { return size != sizes[0]; });
   if (other == sizes.end()) return sizes[0];
-  RefuseConfig(file, fmt::format("\"{}\" differs between layers", key),
-               fmt::format("it is {} in layer 0 and {} in layer {}", sizes[0], *other,
-                           other - sizes.begin()),
-               "folio supports only models whose layers have the same sizes");
+  RefuseGguf(file, fmt::format("\"{}\" differs between layers", key),
+             fmt::format("it is {} in layer 0 and {} in layer {}", sizes[0], *other,
+                         other - sizes.begin()),
+             "folio supports only models whose layers have the same sizes");
 }
 
-// Heads that share keys, or are of another size, would make another model of the same tensors.
+// Throws unless the sizes of heads are the expected ones: with others the same tensors would be
+// another model.
 void CheckHeads(const GgufFile& file, const Family& family, const GptConfig& config) {
   const int64_t D = config.head_size();
   for (const auto& [name, expected] :
@@ -85,8 +76,8 @@ void CheckHeads(const GgufFile& file, const Family& family, const GptConfig& con
     const std::string key = KeyOf(family, name);
     const int64_t found = file.Integer(key).value_or(expected);
     if (found == expected) continue;
-    RefuseConfig(file, fmt::format("\"{}\" is not supported", key),
-                 fmt::format("found {}, expected {}", found, expected), "");
+    RefuseGguf(file, fmt::format("\"{}\" is not supported", key),
+               fmt::format("found {}, expected {}", found, expected), "");
   }
 }
 
@@ -107,7 +98,8 @@ void ReadBiases(const GgufFile& file, const Family& family, GptConfig& config) {
   if (norm != attention) config.layer_norm_bias = norm;
 }
 
-// Which layers have a window: one truth for each, or n, where each n-th has none.
+// Reads the kinds of layers: an array that says which have a window, or n, where each n-th has
+// none.
 std::string ReadKinds(const GgufFile& file, const std::string& key, int64_t L) {
   constexpr int64_t kMost = 1 << 16;
   if (!file.IsArray(key)) {
@@ -115,13 +107,12 @@ std::string ReadKinds(const GgufFile& file, const std::string& key, int64_t L) {
     if (every >= 0 && every <= kMost) {
       return every == 0 ? "w" : std::string(static_cast<size_t>(every) - 1, 'w') + 'f';
     }
-    RefuseConfig(file, fmt::format("\"{}\" is out of range", key),
-                 fmt::format("found {}, expected 0 to {}", every, kMost), kConvertAgain);
+    RefuseGguf(file, fmt::format("\"{}\" is out of range", key),
+               fmt::format("found {}, expected 0 to {}", every, kMost), kConvertAgain);
   }
   if (file.Count(key) != static_cast<uint64_t>(L)) {
-    RefuseConfig(file, fmt::format("\"{}\" does not match the model", key),
-                 fmt::format("found {} layer kinds, expected {}", file.Count(key), L),
-                 kConvertAgain);
+    RefuseGguf(file, fmt::format("\"{}\" does not match the model", key),
+               fmt::format("found {} layer kinds, expected {}", file.Count(key), L), kConvertAgain);
   }
   std::string kinds;
   file.Bools(key, [&](size_t, bool window) { kinds += window ? 'w' : 'f'; });
@@ -143,7 +134,7 @@ void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
       config.sliding_window.reset();
     } else if (std::holds_alternative<double*>(field.value)) {
       const auto number = file.Number(key);
-      if (!number) RefuseConfig(file, fmt::format("\"{}\" is missing", key), "", kConvertAgain);
+      if (!number) RefuseGguf(file, fmt::format("\"{}\" is missing", key), "", kConvertAgain);
       SetField(field, fmt::format("{}", use == kInverse ? 1 / *number : *number), where);
     } else {
       // Each block has its matrices, so that no more are counted than the file holds.
@@ -156,8 +147,8 @@ void ReadKeys(const GgufFile& file, const Family& family, GptConfig& config) {
   }
 }
 
-// A key that some files have, behind the architecture or whole, and the only value of it that means
-// nothing; any does where there is none.
+// A key that some files have, with or without the architecture before it, and the only value that
+// may be ignored; without one all may.
 struct NeutralKey {
   std::string_view key;
   std::optional<double> value = {};
@@ -222,10 +213,10 @@ void RefuseUnknownKeys(const GgufFile& file, const Family& family) {
       if (!known->value || value == *known->value) continue;
       found = fmt::format("{}", value);
     }
-    RefuseConfig(file, fmt::format("\"{}\" is {}", key, found),
-                 fmt::format("its effect in the architecture {} is unknown to folio",
-                             family.gguf_architecture),
-                 "use the model's Hugging Face directory, or a newer version of folio");
+    RefuseGguf(file, fmt::format("\"{}\" is {}", key, found),
+               fmt::format("its effect in the architecture {} is unknown to folio",
+                           family.gguf_architecture),
+               "use the model's Hugging Face directory, or a newer version of folio");
   }
 }
 
@@ -240,8 +231,8 @@ void ReadRopeScaling(const GgufFile& file, const Family& family, GptConfig& conf
   if (type == "none" || (type == "linear" && (factor == 1 || factor == 0))) return;
   if (type == "longrope" && HasLongRope(file, family)) return;
   if (type != "linear" && type != "yarn") {
-    RefuseConfig(file, fmt::format("rotary positions scaled by \"{}\"", type), "",
-                 "folio supports none, linear and yarn");
+    RefuseGguf(file, fmt::format("rotary positions scaled by \"{}\"", type), "",
+               "folio supports none, linear and yarn");
   }
   const std::vector<Field> fields = config.Fields();
   const auto set = [&](std::string_view name, std::string_view field) {
@@ -316,12 +307,12 @@ void ReadDivisors(const GgufFile& file, const Family& family, GptConfig& config)
     if (std::ranges::count(divisors, 1) == std::ssize(divisors)) return;
     if (SetLlama3(divisors, config)) return;
   }
-  RefuseConfig(file, fmt::format("tensor \"{}\" is not supported", kDivisors),
-               scaled  ? "rotary positions are scaled twice: by metadata and by this tensor"
-               : sound ? "its rotary frequency factors are not those of Llama 3.1"
-                       : fmt::format("its shape is {}, expected ({})", tensor->shape.ToString(),
-                                     config.rotary_width() / 2),
-               "use the model's Hugging Face directory");
+  RefuseGguf(file, fmt::format("tensor \"{}\" is not supported", kDivisors),
+             scaled  ? "rotary positions are scaled twice: by metadata and by this tensor"
+             : sound ? "its rotary frequency factors are not those of Llama 3.1"
+                     : fmt::format("its shape is {}, expected ({})", tensor->shape.ToString(),
+                                   config.rotary_width() / 2),
+             "use the model's Hugging Face directory");
 }
 
 // One of LongRoPE's lists: the shortest numbers that are these in float32.
@@ -338,9 +329,9 @@ std::vector<double> Divisors(const GgufFile& file, std::string_view name, const 
 void ReadLongRope(const GgufFile& file, const Family& family, GptConfig& config) {
   if (!HasLongRope(file, family)) return;
   if (config.rope_scaling != RopeScaling::kDefault) {
-    RefuseConfig(file, "rotary positions are scaled twice",
-                 fmt::format("by metadata and by the tensor \"{}\"", kLongDivisors),
-                 "use the model's Hugging Face directory");
+    RefuseGguf(file, "rotary positions are scaled twice",
+               fmt::format("by metadata and by the tensor \"{}\"", kLongDivisors),
+               "use the model's Hugging Face directory");
   }
   config.rope_scaling = RopeScaling::kLongRope;
   config.rope_short_factors = Divisors(file, kShortDivisors, config);
@@ -396,6 +387,12 @@ void AddKinds(const std::string& key, const Family& family, const GptConfig& con
 
 }  // namespace
 
+void RefuseGguf(const GgufFile& file, const std::string& what, std::string cause,
+                std::string help) {
+  throw InputError(fmt::format("{}: {}", file.path().string(), what), std::move(cause),
+                   std::move(help));
+}
+
 const Family& GgufFamily(const GgufFile& file) {
   const std::string_view architecture = file.Text("general.architecture").value_or("");
   const auto families = Families();
@@ -410,7 +407,7 @@ const Family& GgufFamily(const GgufFile& file) {
       known.push_back(name);
     }
   }
-  RefuseConfig(
+  RefuseGguf(
       file, fmt::format("unsupported architecture \"{}\"", architecture),
       fmt::format("folio supports {}", Join(known, ", ")),
       "use one of these, or the model's Hugging Face directory if folio supports its family");
@@ -429,8 +426,8 @@ GptConfig ReadGgufConfig(const GgufFile& file, const Family& family) {
     if (family.gguf_by_sizes != nullptr) family.gguf_by_sizes(config);
     const TensorInfo& embeddings = file.Require(NameInFiles(family, kGguf, -1, "wte", "weight"));
     if (embeddings.shape.rank() != 2) {
-      RefuseConfig(file, fmt::format("tensor \"{}\" is not a matrix", embeddings.name),
-                   fmt::format("its shape is {}", embeddings.shape.ToString()), "");
+      RefuseGguf(file, fmt::format("tensor \"{}\" is not a matrix", embeddings.name),
+                 fmt::format("its shape is {}", embeddings.shape.ToString()), "");
     }
     config.vocab_size = embeddings.shape[0];
     config.tie_word_embeddings = HeadIsTied(file, family, kGguf);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "folio/io/gguf.h"
@@ -11,6 +12,10 @@ namespace folio {
 
 // The configuration of a model in a GGUF file: in keys, in which tensors there are, and for rotary
 // positions as Llama 3.1 and LongRoPE have them in tensors of divisors (RopeTensors).
+
+// Throws a kInput Error that says what of the file is not supported.
+[[noreturn]] void RefuseGguf(const GgufFile& file, const std::string& what, std::string cause,
+                             std::string help);
 
 // The family of the file's architecture. Throws a kInput Error where it is none that folio has.
 const Family& GgufFamily(const GgufFile& file);

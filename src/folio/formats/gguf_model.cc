@@ -26,20 +26,14 @@ namespace {
 
 constexpr FileFormat kFormat = FileFormat::kGguf;
 
-[[noreturn]] void Refuse(const GgufFile& file, const std::string& what, std::string cause,
-                         std::string help) {
-  throw InputError(fmt::format("{}: {}", file.path().string(), what), std::move(cause),
-                   std::move(help));
-}
-
 // --- reading the model
 
 void RefuseForeign(const GgufFile& file) {
   if (file.foreign().empty()) return;
   const GgufFile::Foreign& tensor = file.foreign().front();
-  Refuse(file, fmt::format("tensor \"{}\" has the type {}", tensor.name, tensor.type),
-         "folio supports F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K and IQ4_NL",
-         "convert the original model to one of these, or requantize this file");
+  RefuseGguf(file, fmt::format("tensor \"{}\" has the type {}", tensor.name, tensor.type),
+             "folio supports F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K and IQ4_NL",
+             "convert the original model to one of these, or requantize this file");
 }
 
 // Ids that begin and end a text or a turn, unless they are of tokens that nothing is made of.
@@ -167,9 +161,9 @@ FoundModel OpenGgufModel(const std::filesystem::path& path, Loading loading) {
   SetEnds(ReadGgufRoles(*file), found.tokenizer.get(), config);
   found.model = FindParams(config, file, family, kFormat, [&](const TensorInfo& info) {
     if (IsGgufDivisors(family, info)) return;  // the configuration has them
-    Refuse(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
-           fmt::format("folio knows no tensor of that name in {}", family.gguf_architecture),
-           "check the program that wrote the file");
+    RefuseGguf(*file, fmt::format("tensor \"{}\" is not part of the model", info.name),
+               fmt::format("folio knows no tensor of that name in {}", family.gguf_architecture),
+               "check the program that wrote the file");
   });
   return found;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
@@ -87,7 +88,7 @@ StoredTokens ReadStoredTokens(std::string_view bytes, const std::string& path) {
   return stored;
 }
 
-// Null if the tokens are not those of this kind, as for the two below.
+// Returns null if the tokens are not those of a tokenizer of this kind; so do the two below.
 std::unique_ptr<Tokenizer> AsBytes(const StoredTokens& stored) {
   constexpr size_t kBytes = ByteTokenizer::kEndOfText;
   const auto& tokens = stored.tokens;
@@ -157,10 +158,6 @@ constexpr size_t kHeaderInts = 256, kHeaderBytes = kHeaderInts * sizeof(int32_t)
 constexpr int32_t kMagic = 20240326, kFloat32 = 3, kBFloat16 = 5;
 constexpr int64_t kPadding = 128;
 constexpr int64_t kMaxTensors = 4096;  // so that a small file cannot ask for a large table
-
-int64_t PaddedTo(int64_t vocab_size) {
-  return (vocab_size + kPadding - 1) / kPadding * kPadding;
-}
 
 // The sizes that the header begins with.
 constexpr std::array<std::pair<const char*, int64_t GptConfig::*>, 5> kSizes = {{
@@ -287,7 +284,7 @@ std::string LlmcTokenizerBytes(const Tokenizer& tokenizer) {
   try {
     const auto again = ParseTokenizer(bytes, kLlmcTokenizerFile);
     return again != nullptr && again->hash() == tokenizer.hash() ? bytes : "";
-  } catch (const Error&) {  // a token that is there twice, an end among the bytes
+  } catch (const Error&) {  // for example a token that appears twice
     return "";
   }
 }
@@ -322,7 +319,7 @@ FoundModel OpenLlmc(const fs::path& path, Loading loading) {
 void SaveLlmc(const fs::path& path, const ModelToSave& model) {
   const GptConfig& config = model.weights.config();
   RequireExpressed(config, FileFormat::kLlmc, "llm.c cannot run this model");
-  const int64_t padded = PaddedTo(config.vocab_size);
+  const int64_t padded = CeilDiv(config.vocab_size, kPadding) * kPadding;
   std::array<int32_t, kHeaderInts> header = {kMagic,
                                              model.dtype == Dtype::kF32 ? kFloat32 : kBFloat16};
   size_t next = 2;

@@ -47,7 +47,7 @@ namespace fs = std::filesystem;
 // Hugging Face's model directory, which is folio's own too, or the weights in it alone:
 // model_files/checkpoint.h with the tokenizer.
 
-// Whatever else lies there: what is missing is said when it is opened.
+// Opening it says what is missing.
 bool IsHfDirectory(const fs::path& path) {
   return IsDirectory(path) || (IsFile(path) && IsWeightsName(path));
 }
@@ -115,11 +115,9 @@ void RequireTypedOrFetched(const fs::path& path) {
 }
 
 fs::path Located(const fs::path& path) {
-  const PublishedModel* published = FindPublishedModel(path.string());
-  if (published != nullptr && !Exists(path)) {
-    return FetchedModelDir(*published);
-  }
   if (!Exists(path)) {
+    if (const auto* published = FindPublishedModel(path.string()))
+      return FetchedModelDir(*published);
     if (fs::path fetched = FindFetchedModel(path.string()); !fetched.empty()) return fetched;
     const bool is_name = path.has_filename() && !path.has_parent_path();
     std::error_code ignored;
@@ -130,7 +128,7 @@ fs::path Located(const fs::path& path) {
     }
     RequireTypedOrFetched(path);
   }
-  // Not to be taken for a tokenizer of that name.
+  // The name of a tokenizer, too, is a path here.
   const bool name = path == "bytes" || FindPublishedEncoding(path.string()) != nullptr;
   return name ? "." / path : path;
 }
@@ -170,14 +168,6 @@ void RequireSound(const fs::path& at) {
                      "the output was removed; this is a bug in folio or a disk error");
 }
 
-// With small letters for A to Z.
-std::string LowerCase(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return text;
-}
-
 // Files of which model directories consist.
 bool IsPartOfModel(const std::string& name) {
   return name.ends_with(".json") || name.ends_with(".safetensors") || name == "merges.txt" ||
@@ -212,7 +202,7 @@ void CheckTarget(const Conversion& conversion, const fs::path& from) {
   }
 }
 
-// Without a slash at its end, which a file has not, and a directory not before it is there.
+// Returns the path of the result without a slash at its end.
 fs::path TargetOf(const Conversion& conversion) {
   if (conversion.to.empty()) {
     throw UsageError("no place to write the model to", "its path is empty",
@@ -221,17 +211,8 @@ fs::path TargetOf(const Conversion& conversion) {
   return conversion.to.has_filename() ? conversion.to : conversion.to.parent_path();
 }
 
-uint64_t BytesAt(const fs::path& path) {
-  if (!IsDirectory(path)) return fs::file_size(path);
-  uint64_t bytes = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(path)) {
-    if (entry.is_regular_file()) bytes += entry.file_size();
-  }
-  return bytes;
-}
-
-// The same for a parameter that lies in a file as several tensors, or in another order of rows, or
-// with something added.
+// HoldsEncoded for a parameter that lies in a file as several tensors, or in another order of rows,
+// or with an offset.
 bool RowsHoldEncoded(const StoredParam& stored, const Tensor* source) {
   const bool vector = stored.from.shape.rank() == 1;
   const int64_t columns = vector ? 1 : stored.from.shape.back();
@@ -318,8 +299,7 @@ void CompareTokenizers(const Tokenizer* source, const Tokenizer* result) {
                      fmt::format("it is of kind {}", source->kind()),
                      "convert it to another format, or give the model without a tokenizer");
   }
-  // For a model without a tokenizer nothing was written; a reader may still know which belongs to
-  // it.
+  // For a model without a tokenizer none was written, but a reader may find one.
   if (source == nullptr || source->hash() == result->hash()) return;
   if (source->vocab_size() != result->vocab_size() ||
       !std::ranges::equal(source->special_tokens(), result->special_tokens())) {
@@ -364,7 +344,7 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
   converted.prompt = std::ssize(ids);
   for (size_t i = 0; i < expected.size(); ++i) {
     const double x = expected[i], y = found[i];
-    if (!std::isfinite(x)) continue;  // the model's own affair
+    if (!std::isfinite(x)) continue;  // in the source too
     if (!std::isfinite(y)) Differ("a logit is not finite");
     converted.logit_difference = std::max(converted.logit_difference, std::abs(x - y));
     converted.largest_logit = std::max(converted.largest_logit, std::abs(x));
@@ -377,6 +357,19 @@ void CompareLogits(const GptWeights& source, const FoundModel& result, Dtype dty
         converted.note.empty() ? "" : "; ", result.format, has, had);
   } else if (dtype == Dtype::kF32 && converted.logit_difference != 0) {
     Differ(fmt::format("logits differ by up to {:.3g}", converted.logit_difference));
+  }
+}
+
+// Throws a kInput Error for a directory without weights of its own that has a GGUF file in it.
+void RefuseGgufBeside(const fs::path& dir) {
+  if (!IsDirectory(dir) || !FindWeightsFile(dir).empty()) return;
+  std::vector<std::string> names = NamesIn(dir);
+  std::ranges::sort(names);  // of a model in several files the first
+  for (const std::string& name : names) {
+    if (!name.ends_with(".gguf")) continue;
+    throw InputError(fmt::format("{}: no model found", dir.string()),
+                     fmt::format("{} is one by itself", name),
+                     fmt::format("give the file: {}", (dir / name).string()));
   }
 }
 
@@ -440,23 +433,6 @@ std::unique_ptr<Tokenizer> TokenizerToSave(const ModelFormat& format, const Toke
   return all ? nullptr : OfKnownTokens(*tokenizer);
 }
 
-namespace {
-
-// Throws a kInput Error for a directory without weights of its own that has a GGUF file in it.
-void RefuseGgufBeside(const fs::path& dir) {
-  if (!IsDirectory(dir) || !FindWeightsFile(dir).empty()) return;
-  std::vector<std::string> names = NamesIn(dir);
-  std::ranges::sort(names);  // of a model in several files the first
-  for (const std::string& name : names) {
-    if (!name.ends_with(".gguf")) continue;
-    throw InputError(fmt::format("{}: no model found", dir.string()),
-                     fmt::format("{} is one by itself", name),
-                     fmt::format("give the file: {}", (dir / name).string()));
-  }
-}
-
-}  // namespace
-
 const ModelFormat& FormatOf(const fs::path& path) {
   const auto formats = ModelFormats();
   const auto format = std::ranges::find_if(
@@ -503,7 +479,7 @@ FoundModel FindBaseModel(const fs::path& adapter, Loading loading) {
   };
   FoundModel found;
   try {
-    // An adapter is never for what is an adapter itself: files could go round in a circle.
+    // Adapters of adapters could refer to each other in a circle.
     if (IsAdapterOfModel(FindModelDir(base.path))) refuse("its model is an adapter too", base.path);
     found = FindModel(base.path, loading);
   } catch (const Error& error) {
@@ -601,7 +577,7 @@ Converted ConvertModel(const Conversion& conversion,
     progress(1, "comparing tensors");
     FoundModel result = format.open(to, Loading::kMap);
     result.format = format.name;
-    converted.bytes = BytesAt(to);
+    converted.bytes = IsDirectory(to) ? BytesBelow(to) : fs::file_size(to);
     converted.tensors = CompareTensors(*weights, result, conversion);
     progress(2, "comparing tokenizers");
     CompareTokenizers(tokenizer, result.tokenizer.get());

@@ -66,7 +66,7 @@ fs::path ModelFile(const fs::path& path) {
   return last;
 }
 
-// The settings of a model, of which each must be said, and the fields that they are.
+// The required settings of a model, and our names for them.
 constexpr auto kModelConfig = std::to_array<std::pair<const char*, const char*>>({
     {"sequence_len", "n_positions"},
     {"vocab_size", "vocab_size"},
@@ -97,7 +97,7 @@ void SetWindows(const std::string& pattern, Json& fields, const std::string& whe
   fields["layer_kinds"] = ShortestPattern(kinds);
 }
 
-// The settings that all of nanochat's models share, as its code has them.
+// The settings that nanochat's code has for all models.
 Json AlwaysSo() {
   return {{"model_type", "folio"},
           {"norm", "rms_no_weight"},
@@ -158,7 +158,7 @@ GptConfig ConfigOf(const fs::path& meta) {
                      fmt::format("it is {}", value.dump()),
                      "folio reads checkpoints of nanochat since July 2026");
   }
-  // Models from before windows have none.
+  // Older models have no windows.
   if (const Json* pattern = said->find(kWindowPattern); pattern != nullptr) {
     SetWindows(pattern->is_string() ? std::string(pattern->text()) : "", fields, where);
   }
@@ -220,7 +220,7 @@ void AddTokenizer(const fs::path& model, FoundModel& found) {
     if (token.text == "<|bos|>") config.bos_token_id = token.id;
     if (token.text == "<|assistant_end|>") config.eos_token_id = token.id;
   }
-  // A base model, which was taught no conversations, ends a document by beginning another.
+  // A base model ends a document with the token that begins the next.
   if (!config.eos_token_id) {
     config.eos_token_id = config.bos_token_id;
   } else if (config.bos_token_id) {

@@ -55,7 +55,7 @@ Json ConfigFields(const TorchFile& file) {
   return FieldsFrom(*args, "gelu", kModelArgs, file.path().string() + ": model_args has");
 }
 
-// Returns the place where nanoGPT, or its user, has put the file: "" if there is none.
+// Returns the meta.pkl beside the checkpoint or in nanoGPT's data directory; "" if there is none.
 fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
   const fs::path dir = fs::absolute(checkpoint).parent_path();
   std::vector<fs::path> places = {dir / kNanoGptMetaFile};
@@ -68,14 +68,6 @@ fs::path FindMeta(const fs::path& checkpoint, const Json& values) {
     if (IsFile(place)) return place;
   }
   return {};
-}
-
-void FindTokenizer(const TorchFile& file, FoundModel& found) {
-  if (const fs::path meta = FindMeta(file.path(), file.values()); !meta.empty()) {
-    found.tokenizer = ReadNanoGptMeta(meta);
-  } else {
-    UseGpt2Encoding(found, "put the meta.pkl of nanoGPT's data set beside the checkpoint");
-  }
 }
 
 // nanoGPT's sample.py takes GPT-2's tokens where it finds no meta.pkl.
@@ -144,7 +136,11 @@ FoundModel OpenNanoGpt(const fs::path& path, Loading loading) {
                      "folio supports only GPT-2 models in this format");
   };
   FoundModel found{.model = FindParams(config, file, family, FileFormat::kNanoGpt, refuse, prefix)};
-  FindTokenizer(*file, found);
+  if (const fs::path meta = FindMeta(file->path(), file->values()); !meta.empty()) {
+    found.tokenizer = ReadNanoGptMeta(meta);
+  } else {
+    UseGpt2Encoding(found, "put the meta.pkl of nanoGPT's data set beside the checkpoint");
+  }
   return found;
 }
 

@@ -574,7 +574,7 @@ std::string NoteOf(const Bar& bar) {
   return bar.value < 0 ? "\xE2\x88\x92" + digits : digits;
 }
 
-// The value to draw: NaN if it is not finite.
+// The value to draw: 0 if it is not finite.
 double DrawnValue(const Bar& bar) {
   return std::isfinite(bar.value) ? std::clamp(bar.value, -1e300, 1e300) : 0;
 }

@@ -102,19 +102,12 @@ std::string Label(double value, double step, double largest) {
   return WithMinusSign(fmt::format("{:.{}f}{}", value / unit, std::clamp(decimals, 0, 15), suffix));
 }
 
-double Power10(int exponent) {
-  return std::pow(10.0, exponent);
-}
-
 }  // namespace
 
 std::string SvgNumber(double value) {
   FOLIO_CHECK(std::isfinite(value), "a coordinate is not finite");
-  std::string text = fmt::format("{:.2f}", value);
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  if (text == "-0") return "0";
-  return text;
+  const std::string text = Trimmed(fmt::format("{:.2f}", value));
+  return text == "-0" ? "0" : text;
 }
 
 std::string XmlEscape(std::string_view text) {
@@ -300,7 +293,7 @@ void Heading::Draw(SvgWriter& svg, double x, double y) const {
 std::vector<Tick> LinearTicks(double low, double high, int count) {
   FOLIO_CHECK(low < high && count >= 1, "no range for ticks");
   const double raw = (high - low) / count;
-  const double power = Power10(static_cast<int>(std::floor(std::log10(raw))));
+  const double power = std::pow(10.0, std::floor(std::log10(raw)));
   double step = 10 * power;
   for (double factor : {5.0, 2.0, 1.0}) {
     if (factor * power >= raw * (1 - kSlack)) step = factor * power;
@@ -325,9 +318,9 @@ std::vector<Tick> LogTicks(double low, double high, int count) {
     for (double factor : {1.0, 2.0, 5.0}) {
       if (factor > 1 && wide) continue;
       if (wide && exponent % stride != 0) continue;
-      const double value = factor * Power10(exponent);
+      const double value = factor * std::pow(10.0, exponent);
       if (value < low * (1 - kSlack) || value > high * (1 + kSlack)) continue;
-      ticks.push_back({value, Label(value, Power10(exponent), value)});
+      ticks.push_back({value, Label(value, std::pow(10.0, exponent), value)});
     }
   }
   return ticks.size() >= 2 ? ticks : LinearTicks(low, high, count);

@@ -33,22 +33,10 @@ Json StepJson(const ReportPart& step) {
   return json;
 }
 
-void RequireStep(const Report& report, const std::string& slug) {
-  std::set<std::string> slugs;
-  for (const ReportPart& step : report.parts) slugs.insert(Slug(step.name));
-  if (slugs.contains(slug)) return;
-  throw UsageError("there is no step '" + slug + "'",
-                   fmt::format("the steps are {}", fmt::join(slugs, ", ")));
-}
-
 }  // namespace
 
 Value Value::Fixed(double number, int digits, double unit) {
   return Written(number, fmt::format("{:.{}f}", number / unit, digits));
-}
-
-Value Value::Digits(double number, int digits) {
-  return Written(number, fmt::format("{:.{}g}", number, digits));
 }
 
 Value Value::Short(double number) {
@@ -191,7 +179,13 @@ std::string Slug(std::string_view name) {
 
 Report SelectSteps(const Report& report, std::span<const std::string> slugs) {
   if (slugs.empty()) return report;
-  for (const std::string& slug : slugs) RequireStep(report, slug);
+  std::set<std::string> known;
+  for (const ReportPart& step : report.parts) known.insert(Slug(step.name));
+  for (const std::string& slug : slugs) {
+    if (known.contains(slug)) continue;
+    throw UsageError("there is no step '" + slug + "'",
+                     fmt::format("the steps are {}", fmt::join(known, ", ")));
+  }
   Report selected{.topic = report.topic, .title = report.title};
   for (const ReportPart& step : report.parts) {
     if (std::ranges::find(slugs, Slug(step.name)) == slugs.end()) continue;

@@ -39,10 +39,8 @@ struct Value {
   Value(Json data) : json(std::move(data)) {}  // only for programs
   Value(double data) : json(data) {}           // only for programs: the functions below make texts
 
-  static Value Fixed(double number, int digits, double unit = 1);  // "0.1385"; "1.5" for 1500 by
-                                                                   // 1e3
-  static Value Digits(double number, int digits);                  // "0.0003", with this many
-                                                                   // significant digits
+  // "0.1385"; "1.5" for 1500 with the unit 1e3.
+  static Value Fixed(double number, int digits, double unit = 1);
   static Value Short(double number);                   // three digits: "0.123", "12.3", "1e-05"
   static Value Percent(double share, int digits = 0);  // "83%"
   static Value Commas(int64_t number);                 // "124,439,808"

@@ -151,14 +151,14 @@ AccessKey ParseKey(std::string_view line, size_t number, const std::string& wher
   return key;
 }
 
-// Takes as long wherever they differ. REQUIRES: of one size.
+// Compares texts in a time that does not depend on where they differ. REQUIRES: equal sizes.
 bool Same(std::string_view a, std::string_view b) {
   unsigned different = 0;
   for (size_t i = 0; i < a.size(); ++i) different |= static_cast<unsigned>(a[i] ^ b[i]);
   return different == 0;
 }
 
-// A group of root's alone is how systemd hands out what it was told to keep.
+// systemd gives credentials to services as files that the group root may read.
 void WarnWhereOthersRead(const std::string& file) {
   struct stat status = {};
   if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;

@@ -46,8 +46,8 @@ class AccessLog {
   AccessLog(const AccessLog&) = delete;
 
   void Write(const AccessLogEntry& request);
-  // Goes on in the file that has the name now, since the old one was renamed. Where that fails it
-  // is warned of, and the old one stays.
+  // Continues in a new file of the same name, since the old one was renamed. Where that fails there
+  // is a warning, and it continues in the old one.
   void Reopen();
 
  private:

@@ -131,7 +131,7 @@ void StreamPump::Post(const Call& call) {
 
 void StreamPump::Begin() {
   Post([self = shared_from_this()] {
-    // The caller of this may live longer than the answer.
+    // The callback may live longer than the answer.
     self->Guarded([&] {
       self->stream_->Begin([weak = std::weak_ptr(self)] {
         if (const auto pump = weak.lock()) pump->News();

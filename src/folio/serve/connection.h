@@ -95,7 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Stop();
 
   int turned_away() const { return turned_away_; }
-  // Returns true before the first byte of the next request.
+  // Returns true between two requests.
   bool idle() const { return state_ == State::kIdle; }
   // Returns true where a part of a request has come.
   bool receiving() const { return state_ == State::kReceiving; }

@@ -30,8 +30,8 @@ class FloatCopy {
   // Returns the bytes that it takes now.
   uint64_t used_bytes() const;
 
-  // Returns the weights, which are copied first where no copy is there; other callers wait for
-  // that. They stay as long as the caller keeps them. Throws an ApiError (503, "needs_memory")
+  // Returns the weights, and makes the copy if there is none, for which other callers wait. They
+  // stay as long as the caller keeps them. Throws an ApiError (503, "needs_memory")
   // where there are not so many bytes free.
   Weights Get();
   // Keeps the copy for another while, since it is in use.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <strings.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -31,6 +33,11 @@ struct HttpRequest {
   // Returns true where the service is about to end: answers without an end of their own end then.
   std::function<bool()> stopping = [] { return false; };
 };
+
+// Returns true where two names of headers are the same, in any case.
+inline bool SameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
 
 class HttpStream;
 

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
+#include "folio/serve/http.h"
 #include "folio/serve/sockets.h"
 
 namespace folio {
@@ -39,15 +39,11 @@ bool WaitFor(int socket, short events, double seconds) {
   return ready > 0;
 }
 
-bool SameField(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
-
 }  // namespace
 
 std::string HttpAnswer::header(std::string_view name) const {
   const auto found =
-      std::ranges::find_if(headers, [&](const auto& one) { return SameField(one.first, name); });
+      std::ranges::find_if(headers, [&](const auto& one) { return SameName(one.first, name); });
   return found == headers.end() ? "" : found->second;
 }
 
@@ -104,7 +100,7 @@ HttpAnswer HttpClient::Ask(const std::string& method, const std::string& target,
                            const std::string& body, const Headers& headers, const Take& take) {
   std::string request = fmt::format("{} {} HTTP/1.1\r\n", method, target);
   const bool named =
-      std::ranges::any_of(headers, [](const auto& one) { return SameField(one.first, "Host"); });
+      std::ranges::any_of(headers, [](const auto& one) { return SameName(one.first, "Host"); });
   if (!named) request += fmt::format("Host: {}:{}\r\n", host_, port_);
   for (const auto& [name, value] : headers) request += fmt::format("{}: {}\r\n", name, value);
   if (!body.empty()) {
@@ -240,19 +236,19 @@ Json LoadResult::json() const {
 }
 
 LoadResult LoadGenerator::Run(int clients) {
+  constexpr char kHost[] = "127.0.0.1";
   LoadResult result{.clients = clients};
   std::mutex mutex;
   std::atomic<size_t> next = 0;
   const double begin = SteadySeconds(), end = begin + options_.seconds;
   const auto ask = [&](HttpClient& client, size_t p) {
-    Json body{{"prompt", options_.prompts[p]},
-              {"max_tokens", options_.max_tokens},
-              {"seed", 1},
-              {"temperature", 0.8},
-              {"ignore_eos", true},
-              {"stream", true},
-              {"stream_options", Json{{"include_usage", true}}}};
-    if (!options_.model.empty()) body["model"] = options_.model;
+    const Json body{{"prompt", options_.prompts[p]},
+                    {"max_tokens", options_.max_tokens},
+                    {"seed", 1},
+                    {"temperature", 0.8},
+                    {"ignore_eos", true},
+                    {"stream", true},
+                    {"stream_options", Json{{"include_usage", true}}}};
     StreamedAnswer answer;
     answer.status = client
                         .Ask("POST", "/v1/completions", body.dump(), {},
@@ -265,7 +261,7 @@ LoadResult LoadGenerator::Run(int clients) {
   };
   const auto drive = [&] {
     constexpr double kPatience = 600;  // seconds
-    HttpClient client(options_.host, options_.port, kPatience);
+    HttpClient client(kHost, options_.port, kPatience);
     while (SteadySeconds() < end) {
       const size_t p = next++ % options_.prompts.size();
       const double asked = SteadySeconds();
@@ -298,9 +294,8 @@ LoadResult LoadGenerator::Run(int clients) {
   std::ranges::sort(result.first_token);
   std::ranges::sort(result.between_tokens);
   if (result.requests == 0) {
-    throw RuntimeError(
-        fmt::format("no request to {}:{} was answered", options_.host, options_.port),
-        fmt::format("{} failed, {} were refused", result.failed, result.refused));
+    throw RuntimeError(fmt::format("no request to {}:{} was answered", kHost, options_.port),
+                       fmt::format("{} failed, {} were refused", result.failed, result.refused));
   }
   return result;
 }

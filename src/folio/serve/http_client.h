@@ -53,12 +53,10 @@ class HttpClient {
   std::string rest_;  // has come behind the last answer
 };
 
-// LoadOptions say how a service of OpenAI's interface is driven: each client asks for a completion,
-// reads it as a stream, and asks for the next.
+// LoadOptions say how a service of OpenAI's interface with one model is driven: each client asks
+// for a completion, reads it as a stream, and asks for the next.
 struct LoadOptions {
-  std::string host = "127.0.0.1";
-  int port = 0;
-  std::string model = {};            // "" where the service has one alone
+  int port = 0;                      // on this machine
   std::vector<std::string> prompts;  // not empty; taken in turns
   int64_t max_tokens = 64;           // of each completion; its end of text does not end it
   double seconds = 10;               // no request begins later

@@ -34,7 +34,7 @@ using boost::system::error_code;
 constexpr size_t kReserve = 256;
 constexpr rlim_t kOtherFiles = 1024;  // that a process may have open beside its connections
 
-// The numeric address; "" where there is none.
+// Returns the numeric address; "" where there is none.
 std::string AddressOf(const sockaddr_storage& name) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (name.ss_family == AF_INET) {
@@ -52,7 +52,7 @@ int OfOneClient(const HttpLimits& limits) {
   return std::max(limits.connections / 2, 1);
 }
 
-// So many connections, or as many as the process is allowed.
+// Raises the limit of open files for so many connections, as far as the process may.
 void AllowFiles(int connections) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -69,22 +69,14 @@ void AllowFiles(int connections) {
 
 }  // namespace
 
-class HttpServer::Impl {
- public:
+struct HttpServer::Impl {
   Impl(Handler handler, const HttpLimits& limits, Refused refused)
-      : context_(std::move(handler), limits, std::move(refused)),
-        listening_(context_.io),
-        pause_(context_.io) {
-    context_.ended = [this](Connection& connection) { Ended(connection); };
+      : context(std::move(handler), limits, std::move(refused)),
+        listening(context.io),
+        pause(context.io) {
+    context.ended = [this](Connection& connection) { Ended(connection); };
   }
 
-  int Bind(const std::string& host, int port);
-  void Serve();
-  void Converse(int socket);
-  void Stop();
-  int connections() const { return counted_; }
-
- private:
   void Accept();
   void AcceptAll();
   bool Take(int socket, const std::string& address);  // false where there is no memory for it
@@ -95,20 +87,24 @@ class HttpServer::Impl {
 
   struct Place {
     std::shared_ptr<Connection> connection;
-    std::string counted;  // by what, where it has a place
+    std::string counted;  // as NetworkOf has it
   };
 
-  ServerContext context_;
-  asio::posix::stream_descriptor listening_;
-  asio::steady_timer pause_;
-  bool conversing_ = false;
-  std::unordered_map<Connection*, Place> all_;
-  std::map<std::string, int> of_clients_;  // how many of `all_`, those that have a place
-  std::deque<Connection*> waiting_;        // that have none and were not told yet
-  std::atomic<int> counted_ = 0;
+  ServerContext context;
+  asio::posix::stream_descriptor listening;
+  asio::steady_timer pause;
+  std::unordered_map<Connection*, Place> connections;
+  std::map<std::string, int> by_client;  // how many of `connections`, those that have a place
+  std::deque<Connection*> waiting;       // that have none and were not told yet
+  std::atomic<int> count = 0;
 };
 
-int HttpServer::Impl::Bind(const std::string& host, int port) {
+HttpServer::HttpServer(Handler handler, const HttpLimits& limits, Refused refused)
+    : impl_(std::make_unique<Impl>(std::move(handler), limits, std::move(refused))) {}
+
+HttpServer::~HttpServer() = default;
+
+int HttpServer::Bind(const std::string& host, int port) {
   sockaddr_storage storage{};
   auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
   auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
@@ -126,7 +122,7 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
                      "expected localhost or a numeric address of this machine",
                      "use --host 127.0.0.1 for this machine only, --host 0.0.0.0 for all networks");
   }
-  AllowFiles(context_.limits.connections);
+  AllowFiles(impl_->context.limits.connections);
   auto* address = reinterpret_cast<sockaddr*>(&storage);
   const int socket = OpenSocket(storage.ss_family);
   const int on = 1;
@@ -138,34 +134,34 @@ int HttpServer::Impl::Bind(const std::string& host, int port) {
                        std::system_category().message(error),
                        "choose another with --port; 0 chooses a free one");
   }
-  listening_.assign(socket);
+  impl_->listening.assign(socket);
   getsockname(socket, address, &size);
   return ntohs(storage.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
 }
 
 void HttpServer::Impl::Accept() {
-  listening_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
-    if (!error && !context_.stopped) AcceptAll();
+  listening.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+    if (!error && !context.stopped) AcceptAll();
   });
 }
 
-// Until there are no more, or for a while: others have their turn, too.
+// Accepts waiting connections, not too many at once: others have their turn, too.
 void HttpServer::Impl::AcceptAll() {
   constexpr int kAtOnce = 64;
   for (int i = 0; i < kAtOnce; ++i) {
     sockaddr_storage name{};
     socklen_t size = sizeof name;
     const int client =
-        AcceptSocket(listening_.native_handle(), reinterpret_cast<sockaddr*>(&name), &size);
+        AcceptSocket(listening.native_handle(), reinterpret_cast<sockaddr*>(&name), &size);
     const int error = client >= 0 ? 0 : errno;
     if (error == EAGAIN) break;
     if (client >= 0 && Take(client, AddressOf(name))) continue;
     if (error == ECONNABORTED || error == EINTR) continue;
-    // No more files or memory, until others have ended: who waits to be told so is.
+    // There are no more files or memory until other connections have ended.
     TurnFirstAway();
-    pause_.expires_after(std::chrono::milliseconds(10));
-    return pause_.async_wait([this](error_code failed) {
-      if (!failed && !context_.stopped) AcceptAll();
+    pause.expires_after(std::chrono::milliseconds(10));
+    return pause.async_wait([this](error_code failed) {
+      if (!failed && !context.stopped) AcceptAll();
     });
   }
   Accept();
@@ -180,63 +176,64 @@ bool HttpServer::Impl::Take(int socket, const std::string& address) {
   return true;
 }
 
-// The first of those that have sent a part of a request, since short ones come in one piece, or of
-// all.
+// Turns away the first waiting connection that has sent a part of a request, since short requests
+// come in one piece, else the first of all.
 void HttpServer::Impl::TurnFirstAway() {
-  if (waiting_.empty()) return;
-  auto first = std::ranges::find_if(waiting_, [](const auto* one) { return one->receiving(); });
-  if (first == waiting_.end()) first = waiting_.begin();
+  if (waiting.empty()) return;
+  auto first = std::ranges::find_if(waiting, [](const auto* one) { return one->receiving(); });
+  if (first == waiting.end()) first = waiting.begin();
   Connection* const connection = *first;
-  waiting_.erase(first);
+  waiting.erase(first);
   connection->TurnAway();
 }
 
 void HttpServer::Impl::Add(int socket, const std::string& address) {
-  const HttpLimits& limits = context_.limits;
+  const HttpLimits& limits = context.limits;
   const bool proxy = std::ranges::any_of(
       limits.proxies, [&](const AddressBlock& block) { return block.Has(address); });
   const std::string counted = NetworkOf(address);
-  int& of_client = of_clients_[counted];
+  int& of_client = by_client[counted];
   int turned_away = 0;
-  if (counted_ >= limits.connections) {
+  if (count >= limits.connections) {
     turned_away = 503;
   } else if (!proxy && of_client >= OfOneClient(limits)) {
     turned_away = 429;
   }
-  const auto connection = std::make_shared<Connection>(context_, socket, address, turned_away);
-  all_[connection.get()] = {connection, counted};
+  const auto connection = std::make_shared<Connection>(context, socket, address, turned_away);
+  connections[connection.get()] = {connection, counted};
   if (turned_away == 0) {
     ++of_client;
-    ++counted_;
+    ++count;
   } else {
-    waiting_.push_back(connection.get());
-    if (waiting_.size() > kReserve) TurnFirstAway();
+    waiting.push_back(connection.get());
+    if (waiting.size() > kReserve) TurnFirstAway();
   }
   connection->Begin();
 }
 
 void HttpServer::Impl::Ended(Connection& connection) {
-  const auto place = all_.find(&connection);
+  const auto place = connections.find(&connection);
   if (connection.turned_away() == 0) {
-    --of_clients_[place->second.counted];
-    --counted_;
+    --by_client[place->second.counted];
+    --count;
   } else {
-    std::erase(waiting_, &connection);
+    std::erase(waiting, &connection);
   }
-  const auto of_client = of_clients_.find(place->second.counted);
-  if (of_client != of_clients_.end() && of_client->second == 0) of_clients_.erase(of_client);
-  all_.erase(place);
-  if (all_.empty() && (context_.stopped || conversing_)) context_.io.stop();
+  const auto of_client = by_client.find(place->second.counted);
+  if (of_client != by_client.end() && of_client->second == 0) by_client.erase(of_client);
+  connections.erase(place);
+  if (connections.empty() && context.stopped) context.io.stop();
 }
 
 void HttpServer::Impl::Run() {
-  TakeShortTurns();  // and those of the context: what a model writes is sent while it computes
-  context_.Begin();
-  const auto work = asio::make_work_guard(context_.io);
-  context_.io.restart();
+  TakeShortTurns();  // of this thread and those of the context: texts are sent while a model
+                     // computes
+  context.Begin();
+  const auto work = asio::make_work_guard(context.io);
+  context.io.restart();
   for (;;) {
     try {
-      context_.io.run();
+      context.io.run();
       break;
     } catch (const std::exception& error) {  // as where memory has ended
       LogWarning(fmt::format("error in the connection thread (continuing): {}", error.what()));
@@ -244,57 +241,30 @@ void HttpServer::Impl::Run() {
   }
 }
 
-void HttpServer::Impl::Serve() {
-  if (!context_.stopped) {
-    asio::post(context_.io, [this] { Accept(); });
-    Run();
+void HttpServer::Serve() {
+  if (!impl_->context.stopped) {
+    asio::post(impl_->context.io, [this] { impl_->Accept(); });
+    impl_->Run();
   }
   error_code ignored;
-  listening_.close(ignored);
-}
-
-void HttpServer::Impl::Converse(int socket) {
-  conversing_ = true;
-  asio::post(context_.io, [this, socket] { Add(socket, {}); });
-  Run();
-}
-
-void HttpServer::Impl::Stop() {
-  context_.stopped = true;
-  asio::post(context_.io, [this] {
-    error_code ignored;
-    listening_.close(ignored);
-    pause_.cancel(ignored);
-    std::vector<std::shared_ptr<Connection>> all;
-    for (const auto& [key, place] : all_) all.push_back(place.connection);
-    for (const auto& connection : all) connection->Stop();
-    if (all_.empty()) context_.io.stop();
-  });
-}
-
-HttpServer::HttpServer(Handler handler, const HttpLimits& limits, Refused refused)
-    : impl_(std::make_unique<Impl>(std::move(handler), limits, std::move(refused))) {}
-
-HttpServer::~HttpServer() = default;
-
-int HttpServer::Bind(const std::string& host, int port) {
-  return impl_->Bind(host, port);
-}
-
-void HttpServer::Serve() {
-  impl_->Serve();
-}
-
-void HttpServer::Converse(int socket) {
-  impl_->Converse(socket);
+  impl_->listening.close(ignored);
 }
 
 void HttpServer::Stop() {
-  impl_->Stop();
+  impl_->context.stopped = true;
+  asio::post(impl_->context.io, [impl = impl_.get()] {
+    error_code ignored;
+    impl->listening.close(ignored);
+    impl->pause.cancel(ignored);
+    std::vector<std::shared_ptr<Connection>> all;
+    for (const auto& [key, place] : impl->connections) all.push_back(place.connection);
+    for (const auto& connection : all) connection->Stop();
+    if (impl->connections.empty()) impl->context.io.stop();
+  });
 }
 
 int HttpServer::connections() const {
-  return impl_->connections();
+  return impl_->count;
 }
 
 }  // namespace folio

@@ -12,7 +12,7 @@
 namespace folio {
 
 struct HttpLimits {
-  int connections = 256;       // at a time; who comes later is told so (503) and closed
+  int connections = 256;       // at a time; later ones are refused (503)
   int client_connections = 0;  // of one address, or network of IPv6 (429); 0: half of them
   // The addresses of proxies, whose connections are those of many clients.
   std::vector<AddressBlock> proxies = {};
@@ -37,7 +37,7 @@ struct HttpLimits {
 class HttpServer {
  public:
   using Handler = std::function<HttpReply(HttpRequest)>;
-  // Called for a request that never reached the handler. Returns the X-Request-Id of its answer or
+  // Called for a request that never reached the handler. Returns the X-Request-Id of its answer, or
   // "".
   using Refused =
       std::function<std::string(const std::string& client, int status, const std::string& reason)>;
@@ -54,16 +54,13 @@ class HttpServer {
   // Answers until Stop, with threads that begin here, and returns when the last connection has
   // ended.
   void Serve();
-  // Answers, instead of Serve, what comes over a connected socket, which it owns, until either side
-  // ends.
-  void Converse(int socket);
   // Takes no more connections and requests, from any thread; those that run end.
   void Stop();
 
-  int connections() const;  // now, without those that are only told to come again
+  int connections() const;  // now, without those that are refused
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

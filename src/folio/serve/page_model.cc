@@ -75,11 +75,6 @@ Json FloatCopyJson(const FloatCopy& copy) {
   return {{"bytes", copy.bytes()}, {"ready", copy.used_bytes() > 0}};
 }
 
-// The ids that model and tokenizer both know.
-int64_t KnownTokens(const ServedModel& model) {
-  return std::min(model.config().vocab_size, model.tokenizer().vocab_size());
-}
-
 }  // namespace
 
 std::vector<int32_t> ReadPageTokens(const RequestFields& fields, const ServedModel& model,
@@ -133,10 +128,11 @@ Json PageModelJson(const ServedModel& model) {
 HttpReply AnswerVocabulary(const Call& call) {
   const ServedModel& model = call.model();
   const Tokenizer& tokenizer = model.tokenizer();
+  const int64_t known = std::min(model.config().vocab_size, tokenizer.vocab_size());
   HttpReply reply;
   JsonWriter json(reply.body);
   json.BeginObject().Key("tokens").BeginArray();
-  for (int64_t id = 0; id < KnownTokens(model); ++id) {
+  for (int64_t id = 0; id < known; ++id) {
     const std::string_view bytes = tokenizer.TokenBytes(static_cast<int32_t>(id));
     json.Value(bytes.empty() ? Json() : Json(Base64(bytes)));
   }
@@ -205,7 +201,7 @@ namespace {
 std::string ProjectedTokens(Backend& backend, const Tensor& table) {
   constexpr size_t kAxes = 3;
   constexpr double kLargest = 32767;
-  // Axes of nearly the same share, which may be any between them, are not told apart for long.
+  // Axes with nearly the same share of the variance need not be told apart.
   constexpr double kExact = 1e-4;
   const Projection projection = ProjectRows(backend, table, kAxes, kExact);
   std::vector<double> coordinates;
@@ -390,7 +386,7 @@ namespace {
 
 constexpr int64_t kMostPageIds = 1 << 20;  // of a text that goes on
 
-// PageJob holds what the page wants written.
+// The text that the page requests.
 struct PageJob {
   TextJob job;
   bool conversation = false;
@@ -469,7 +465,7 @@ const char* ReasonOf(const GeneratedTexts::Text& text) {
   }
 }
 
-// A text on its way to the page, as events.
+// A text for the page, as events.
 class PageText final : public TextsStream {
  public:
   PageText(const Call& call, PageJob page, MemoryBudget::Share memory)

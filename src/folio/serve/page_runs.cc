@@ -36,13 +36,13 @@ bool IsRun(const fs::path& dir) {
   return HasEntry(dir / kMetricsFile) || HasEntry(dir / kRunConfigFile);
 }
 
-// Why a run's log cannot be read; "" where it can, or there is none yet.
+// Returns why a run's log cannot be read; "" where it can, or there is none yet.
 std::string ProblemOfLog(const fs::path& log) {
   if (!HasEntry(log)) return "";
   try {
     internal::OpenForReading(log);
   } catch (const Error& error) {
-    // One that has gone since is none of a run that cannot be read.
+    // A log that has just disappeared is no problem.
     return HasEntry(log) ? fmt::format("{}: {}", kMetricsFile, error.cause()) : "";
   }
   std::error_code failed;
@@ -52,13 +52,13 @@ std::string ProblemOfLog(const fs::path& log) {
                      kMostLogBytes);
 }
 
-// A path that has a name, of "." too.
+// Returns the absolute path without a slash at its end, so that "." has a name too.
 fs::path Whole(const fs::path& given) {
   const fs::path dir = fs::absolute(given).lexically_normal();
   return dir.has_filename() ? dir : dir.parent_path();
 }
 
-// The last whole lines of a file, the last first, of at most so many bytes.
+// Returns the whole lines in the last kTail bytes of a file, the last line first.
 std::vector<std::string> LastLines(const fs::path& file) {
   constexpr uint64_t kTail = 256 << 10;
   std::vector<std::string> lines;
@@ -81,12 +81,6 @@ std::optional<int64_t> MaxSteps(const fs::path& dir, std::string& problem) {
     problem = fmt::format("{}: {}", kRunConfigFile, error.cause());
   }
   return {};
-}
-
-// Unix time in seconds.
-double UnixSeconds(fs::file_time_type time) {
-  const auto system = std::chrono::file_clock::to_sys(time);
-  return std::chrono::duration<double>(system.time_since_epoch()).count();
 }
 
 fs::file_time_type TimeOf(const fs::path& file) {
@@ -230,7 +224,8 @@ Json RunRegistry::Summary(const Run& run) {
   summary["state"] = running ? "running" : ended ? "ended" : "stopped";
   if (!problem.empty()) summary["problem"] = problem;
   if (running && left) summary["eta"] = ShortNumber(*left);
-  summary["updated"] = UnixSeconds(std::max(log_time, config_time));
+  const auto updated = std::chrono::file_clock::to_sys(std::max(log_time, config_time));
+  summary["updated"] = std::chrono::duration<double>(updated.time_since_epoch()).count();
   return summary;
 }
 
@@ -266,7 +261,7 @@ struct Bucket {
   double mean() const { return finite > 0 ? sum / static_cast<double>(finite) : kNan; }
 };
 
-// The points of a series on their way out.
+// The points of a series, as arrays of JSON.
 struct Columns {
   Json x = Json::array(), mean = Json::array(), low = Json::array(), high = Json::array();
 
@@ -415,16 +410,14 @@ constexpr size_t kMostKept = 512, kMostKeptBytes = 8 << 20;  // events
 constexpr uint64_t kPieceBytes = 128 << 10;                  // of a log at one look
 constexpr uint64_t kFarBehind = 1 << 20;                     // bytes that nobody waits for any more
 
-// Larger than that of any event of an earlier service, but for clocks that are set back; JavaScript
-// holds it.
-uint64_t FirstId() {
-  return static_cast<uint64_t>(WallSeconds() * 1e3) * 1000;
-}
-
 }  // namespace
 
+// The first id is above those of an earlier service, unless the clock was set back, and exact in
+// JavaScript.
 RunEvents::RunEvents(RunRegistry& registry)
-    : registry_(registry), forgotten_(FirstId()), newest_(forgotten_) {}
+    : registry_(registry),
+      forgotten_(static_cast<uint64_t>(WallSeconds() * 1e3) * 1000),
+      newest_(forgotten_) {}
 
 RunEvents::Place RunEvents::Begin(std::optional<uint64_t> last) {
   const std::lock_guard lock(mutex_);
@@ -440,7 +433,7 @@ std::vector<RunEvents::Event> RunEvents::News(Place& place) {
   const std::lock_guard lock(mutex_);
   Poll();
   std::vector<Event> news;
-  // One who is too slow for what is kept goes on with what there is, and hears that it did.
+  // A listener that has missed events continues with the newest, and is told so.
   if (place.last < forgotten_) {
     place = {.last = newest_};
     const Json json{{"resumed", false}};
@@ -497,7 +490,7 @@ void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
     watched.rewound =
         watched.lines.Rewound() || watched.lines.left() > kFarBehind || watched.rewound;
     std::error_code ignored;
-    // The log is on its way out, or there again in a moment.
+    // The log may be there again in a moment.
     if (watched.rewound && !std::filesystem::exists(run.dir / kMetricsFile, ignored)) return;
     rewound = std::exchange(watched.rewound, false);
     if (rewound) watched.lines.SkipToEnd();
@@ -515,7 +508,7 @@ void RunEvents::LookAt(const RunRegistry::Run& run, bool state_too) {
   for (const char* key : {"state", "max_steps", "eta", "problem"}) {
     if (const Json* value = summary.find(key)) told[key] = *value;
   }
-  // A state that is there at the first look is no news.
+  // The states at the first look are not told.
   const bool news = begun_ && (added || told != watched.told);
   watched.told = told;
   if (!news && !rewound) return;
@@ -583,8 +576,7 @@ Json SettingsJson(const fs::path& dir) {
   return json;
 }
 
-// RunEventStream sends what happens in the runs to one who listens, and is counted as long as it
-// lives.
+// RunEventStream sends the events of the runs to one listener, and is counted as long as it lives.
 class RunEventStream final : public HttpStream {
  public:
   RunEventStream(RunEvents& events, std::atomic<int64_t>& listening, std::string version,
@@ -604,7 +596,7 @@ class RunEventStream final : public HttpStream {
     const double now = SteadySeconds();
     if (!place_) return {.bytes = Hello(now), .seconds = RunEvents::kPollSeconds};
     if (stopping_() && !end_) end_ = now + RunEvents::kListSeconds;
-    // A run may have ended just now, as where its own process serves it: that is told, too.
+    // A run that this process trains may end with the service, and its end is told too.
     Part part{.ended = end_ && now >= *end_, .seconds = RunEvents::kPollSeconds};
     for (const RunEvents::Event& event : events_.News(*place_)) part.bytes += event.text;
     if (part.bytes.empty() && now - said_ > kHeartbeatSeconds) part.bytes = kHeartbeat;

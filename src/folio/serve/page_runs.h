@@ -27,8 +27,8 @@ std::optional<Json> ParseMetricsRow(std::string_view line);
 // after the service's own.
 std::string PageUrlPath(const std::filesystem::path& run);
 
-// The runs below some directories, as far as they have come. Nothing of a request becomes a path: a
-// run is called by the name of its directory, and found by listing.
+// The runs below some directories. No path is made from a request: a run has the name of its
+// directory, and is found by listing.
 class RunRegistry {
  public:
   static constexpr size_t kMostRuns = 1000;
@@ -76,7 +76,7 @@ class RunTable {
 
   explicit RunTable(const std::filesystem::path& run);
 
-  // Throws an ApiError for a log of too many rows. `run` is what ours was made for.
+  // Reads the rows that were appended. Throws an ApiError for a log of too many rows.
   void Update();
 
   struct Range {
@@ -90,8 +90,8 @@ class RunTable {
   int64_t RowsIn(const Range& range) const;
   // Returns those of Keys() that any row has.
   std::vector<std::string> KnownKeys() const;
-  // [{"step", "event", "text"}]: where the log begins, the lowest held-out loss so far, what was
-  // skipped and gone back from, and why training ended by itself.
+  // [{"step", "event", "text"}]: the beginning of the log, the lowest held-out loss so far, skipped
+  // steps, rollbacks, and why training ended by itself.
   Json Events() const;
 
  private:
@@ -130,15 +130,15 @@ class RunEvents {
     bool resumed = false;
   };
   Place Begin(std::optional<uint64_t> last);
-  // Returns the events after the place, which it leads behind them.
+  // Returns the events after the place, and moves it behind them.
   std::vector<Event> News(Place& place);
 
  private:
   struct Watched {
     std::string id;  // of the run, when it was first seen
     GrowingLines lines;
-    Json told = {};        // of its state and its end
-    bool rewound = false;  // and nobody was told yet
+    Json told = {};        // the last state that was told
+    bool rewound = false;  // and that was not told yet
     bool seen = false;     // at this look
   };
 

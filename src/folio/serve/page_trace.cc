@@ -39,7 +39,7 @@ uint64_t TraceBytes(const GptConfig& config, int64_t T) {
   return sizeof(float) * static_cast<uint64_t>(T * (kept + layer) + maps);
 }
 
-// Throws where the client no longer waits for the answer.
+// Throws an ApiError if the client no longer waits for the answer.
 void RequireClient(const Call& call) {
   if (call.request.gone()) throw ApiError(499, "the client disconnected");
 }
@@ -389,39 +389,31 @@ class LayerKeeper final : public TraceSink {
   std::vector<std::vector<float>>& points_;
 };
 
-struct LayerTensor {
-  TracePoint point = TracePoint::kEmbedded;
-  int64_t layer = 0;
-};
-
-// "embedded", "final" or "3.qkv".
-LayerTensor TensorNamed(const std::string& name, int64_t L) {
-  LayerTensor named;
+// Returns the point and the layer of "embedded", "final" or "3.qkv".
+std::pair<TracePoint, int64_t> TensorNamed(const std::string& name, int64_t L) {
   const size_t dot = name.find('.');
-  const std::string point = dot == std::string::npos ? name : name.substr(dot + 1);
-  if (dot != std::string::npos) named.layer = IntegerIn(name.substr(0, dot), "layer", 0, L - 1);
+  const bool outside = dot == std::string::npos;
+  const std::string point = outside ? name : name.substr(dot + 1);
+  const int64_t layer = outside ? 0 : IntegerIn(name.substr(0, dot), "layer", 0, L - 1);
   for (const TracePoint one : Trace::AllPoints()) {
-    const bool outside = InfoOf(one).once;
-    if (InfoOf(one).name != point || outside != (dot == std::string::npos)) continue;
-    named.point = one;
-    return named;
+    if (InfoOf(one).name == point && InfoOf(one).once == outside) return {one, layer};
   }
   throw ApiError(404, fmt::format("there is no tensor '{}' in a trace", name.substr(0, 100)));
 }
 
 // Returns the tensor of a point of the model's pass, and remembers the other points of its layer.
-Tensor TensorOf(PageTrace& trace, const LayerTensor& named) {
+Tensor TensorOf(PageTrace& trace, TracePoint point, int64_t layer) {
   const Trace& text = *trace.trace;
-  if (text.Has(named.point)) return text.At(named.point, named.layer);
-  if (trace.points_layer != named.layer) {
+  if (text.Has(point)) return text.At(point, layer);
+  if (trace.points_layer != layer) {
     trace.points_layer = -1;
-    LayerKeeper keeper(named.layer, trace.points);
+    LayerKeeper keeper(layer, trace.points);
     GptPass pass(text.backend(), text.config(), 1, text.T(), PassKind::kForward);
     pass.set_trace(&keeper);
     pass.Forward(text.weights().params(), text.ids());
-    trace.points_layer = named.layer;
+    trace.points_layer = layer;
   }
-  std::vector<float>& numbers = trace.points[static_cast<size_t>(named.point)];
+  std::vector<float>& numbers = trace.points[static_cast<size_t>(point)];
   return Tensor(numbers.data(), {text.T(), std::ssize(numbers) / text.T()});
 }
 
@@ -476,7 +468,8 @@ Json HistogramOf(const Tensor& x, double from, double to, int64_t bins) {
 HttpReply AnswerTensor(PageTrace& trace, const Call& call) {
   const std::string& name = call.names[1];
   const int64_t bins = call.fields.Integer("bins", 32, 1, 256);
-  const Tensor x = TensorOf(trace, TensorNamed(name, trace.trace->config().n_layer));
+  const auto [point, layer] = TensorNamed(name, trace.trace->config().n_layer);
+  const Tensor x = TensorOf(trace, point, layer);
   const Part slice = ReadSlice(call.fields.Text("slice"), x.dim(0), x.dim(1));
   const bool whole = slice.rows() * slice.columns() <= kMostNumbers;
   const int64_t rows = whole ? slice.rows() : std::min(slice.rows(), kMostTensorCells);

@@ -25,7 +25,7 @@ struct TraceLimits {
 // `inspect_mutex`: all of it runs on that backend, and is remembered here.
 struct PageTrace {
   std::string id;
-  // The trace reads both while somebody looks at it. Where one of them is gone, so is the trace.
+  // The trace needs both, and cannot be read once one of them is gone.
   std::weak_ptr<ServedModel> model = {};
   std::weak_ptr<const GptWeights> floats = {};
   std::unique_ptr<Trace> trace = {};
@@ -39,13 +39,13 @@ struct PageTrace {
   // The weights (H,T,T) of the layer that was looked at last, if they are not too many.
   int64_t weights_layer = -1;
   std::vector<float> weights = {};
-  // These are the other points of one layer, by TracePoint.
+  // The other points of one layer, by TracePoint.
   int64_t points_layer = -1;
   std::vector<std::vector<float>> points = {};
 };
 
-// The traces of a service: the last few that somebody asked for, within a number of bytes, and not
-// for longer than somebody looks at them.
+// The traces of a service: the last few that were used, within a number of bytes, until they are
+// not used for a while.
 class PageTraces {
  public:
   explicit PageTraces(const TraceLimits& limits) : limits_(limits) {}

@@ -238,17 +238,6 @@ WhenFull ReadWhenFull(const RequestFields& fields) {
   return WhenFull::kSlide;
 }
 
-const Json& MessageList(const RequestFields& fields) {
-  const Json* list = fields.Find("messages");
-  if (list == nullptr || !list->is_array() || list->empty()) {
-    ThrowBadField("messages", "a list of at least one message");
-  }
-  if (list->size() > kMostMessages) {
-    ThrowBadField("messages", fmt::format("at most {} messages", kMostMessages));
-  }
-  return *list;
-}
-
 // {"type": "function", "function": {"name": ...}}
 bool IsFunction(const Json& json) {
   const Json *type = json.find("type"), *function = json.find("function");
@@ -289,8 +278,14 @@ auto OfField(std::string_view key, F&& read) {
 }  // namespace
 
 std::vector<ChatMessage> ReadMessages(const RequestFields& fields) {
-  const Json& list = MessageList(fields);
-  return OfField("messages", [&] { return ReadChatMessages(list); });
+  const Json* list = fields.Find("messages");
+  if (list == nullptr || !list->is_array() || list->empty()) {
+    ThrowBadField("messages", "a list of at least one message");
+  }
+  if (list->size() > kMostMessages) {
+    ThrowBadField("messages", fmt::format("at most {} messages", kMostMessages));
+  }
+  return OfField("messages", [&] { return ReadChatMessages(*list); });
 }
 
 Conversation ReadConversation(const RequestFields& fields) {

@@ -1,7 +1,6 @@
 #include "folio/serve/request_reader.h"
 
 #include <fmt/format.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
@@ -17,10 +16,6 @@ using boost::beast::error_code;
 constexpr size_t kMostLine = 8192;       // bytes of a request line
 constexpr int kMostLines = 101;          // of a head: the request line and 100 fields
 constexpr size_t kMostChunkLine = 1024;  // bytes of what stands between chunks
-
-bool SameName(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 std::string_view View(boost::beast::string_view text) {
   return {text.data(), text.size()};

@@ -73,8 +73,8 @@ int LandlockVersion() {
   return version > 0 ? static_cast<int>(version) : 0;
 }
 
-// Libraries read these files of the system when it pleases them: libc how many
-// processors there are and how much memory, the loader what is opened late, the clock its zone.
+// Libraries may read these files of the system at any time: libc for the number of processors and
+// the memory, the loader for libraries, the clock for its zone.
 std::vector<fs::path> FilesOfSystem() {
   return {"/proc/self",
           "/proc/cpuinfo",
@@ -214,7 +214,7 @@ constexpr Denied kDeniedValues[] = {
     // Which processes share a core.
     {"prctl", 0, 62 /* PR_SCHED_CORE */}};
 
-// A condition of an argument: by its value or, masked, that none of these bits is set.
+// A condition for an argument: its relation to a value or, masked, that none of its bits is set.
 scmp_arg_cmp If(unsigned argument, scmp_compare how, scmp_datum_t value) {
   return {argument, how, value, 0};
 }
@@ -225,7 +225,7 @@ class Filter {
     if (context_ == nullptr) throw std::bad_alloc();
   }
 
-  // If this processor has the call, and all conditions hold.
+  // Denies the call, if this processor has it, where all conditions hold.
   void Deny(const char* call, int error, const std::vector<scmp_arg_cmp>& conditions = {}) {
     const int number = seccomp_syscall_resolve_name(call);
     if (number == __NR_SCMP_ERROR) return;

@@ -22,8 +22,7 @@ std::string DescribeSandbox(const Sandbox& sandbox);
 // out.
 struct SandboxRules {
   std::vector<std::filesystem::path> readable = {};  // files, and directories with all beneath them
-  std::vector<std::filesystem::path> writable =
-      {};  // the same; files may be made and renamed there
+  std::vector<std::filesystem::path> writable = {};  // the same, to make and rename files too
 };
 
 // Takes from this process for good, as far as the kernel can, what a service that is bound to its

@@ -122,12 +122,12 @@ std::shared_ptr<SequenceGroup> Scheduler::Submit(ClientName client, std::vector<
   return scheduled;
 }
 
-// They wait for their turn from now on. Where it throws they may be in `scheduled`, which they hold
-// themselves until they end. The lock is held.
+// Makes the texts wait for their turn. Where it throws some may be in `scheduled`, which their
+// callbacks hold until they end. The lock is held.
 void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) {
   for (TextRequest& request : texts) {
     Text& text = scheduled->waiting_.emplace_back();
-    // The batch calls these, which tell the request and us. The text stays where it is.
+    // The text keeps its address.
     request.on_end = [this, scheduled, &text, tell = std::move(request.on_end)](
                          FinishReason reason, const GenerateStats& stats) {
       End(*scheduled, text, tell, reason, stats);
@@ -146,7 +146,7 @@ void Scheduler::Enqueue(const Texts& scheduled, std::vector<TextRequest> texts) 
   AddTurn(scheduled);
 }
 
-// They are last, unless they are among the turns.
+// Gives the request the last turn, unless it has one.
 void Scheduler::AddTurn(const Texts& texts) {
   Turn& of_key = InTurns(turns_, texts->client_.key);
   Turn& of_address = InTurns(of_key.inner, texts->client_.address);
@@ -154,7 +154,7 @@ void Scheduler::AddTurn(const Texts& texts) {
   of_address.inner.push_back({.texts = texts});
 }
 
-// A text of these has ended, on the scheduler's thread; with the lock, if it had no slot.
+// Ends a text, on the scheduler's thread; the lock is held if it had no slot.
 void Scheduler::End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishReason reason,
                     const GenerateStats& stats) noexcept {
   text.ended = true;
@@ -164,7 +164,7 @@ void Scheduler::End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishR
   } else if (text.joined > 0) {
     --running_;
   }
-  --texts.left_;  // its client, who hears of its end now, may ask anew for the room
+  --texts.left_;  // before the client is told, who may use the room for a new request
   try {
     if (tell) tell(reason, stats);
   } catch (const std::exception& error) {
@@ -172,7 +172,8 @@ void Scheduler::End(SequenceGroup& texts, Text& text, const OnEnd& tell, FinishR
   }
 }
 
-// The next text of these joins the batch; where memory does not suffice they end, and others go on.
+// Adds the next text of a request to the batch. Where memory does not suffice the request ends, and
+// others continue.
 void Scheduler::Begin(SequenceGroup& texts) {
   Text& text = texts.waiting_.front();
   const OnEnd on_end = text.request.on_end;
@@ -187,7 +188,7 @@ void Scheduler::Begin(SequenceGroup& texts) {
   }
 }
 
-// One of these that waits gets a slot: the first that was parked, or else has not begun.
+// Gives a slot to a waiting text of a request: the first that is parked, else the next.
 void Scheduler::GiveSlot(SequenceGroup& texts) {
   const auto parked = std::ranges::find(texts.begun_, true, &Text::parked);
   Text& text = parked != texts.begun_.end() ? *parked : texts.waiting_.front();
@@ -201,7 +202,7 @@ void Scheduler::GiveSlot(SequenceGroup& texts) {
   ++running_;
 }
 
-// A text of these gives its slot to others, and waits for its turn.
+// Takes its slot from a text, which waits for its turn.
 void Scheduler::Park(const Texts& texts, Text& text) {
   AddTurn(texts);
   batch_->Park(text.id);
@@ -258,14 +259,14 @@ bool Scheduler::MakeRoom(const ClientName& client, int64_t count) {
   return true;
 }
 
-// The turn of this name, the last one if it is new.
+// Returns the turn of this name; a new one is the last.
 Scheduler::Turn& Scheduler::InTurns(std::list<Turn>& turns, const std::string& name) {
   const auto found = std::ranges::find(turns, name, &Turn::name);
   return found != turns.end() ? *found : turns.emplace_back(Turn{.name = name});
 }
 
-// The request whose turn it is, of those that wait and may; null if there is none. It, its address
-// and its key are last from now on.
+// Returns the first waiting request that `may` accepts, or null, and moves its turn and those of
+// its address and key to the end.
 template <class May>
 Scheduler::Texts Scheduler::TakeTurn(std::list<Turn>& turns, const May& may) {
   for (auto turn = turns.begin(); turn != turns.end();) {
@@ -285,7 +286,7 @@ Scheduler::Texts Scheduler::TakeTurn(std::list<Turn>& turns, const May& may) {
   return nullptr;
 }
 
-// Removes those of whom nothing waits.
+// Removes turns for which nothing waits.
 void Scheduler::Prune(std::list<Turn>& turns) {
   std::erase_if(turns, [](Turn& turn) {
     Prune(turn.inner);
@@ -305,7 +306,7 @@ void Scheduler::Admit() {
   } while (ShareSlots());
 }
 
-// Texts whose client does not read them wait until it does. The lock is held.
+// Parks texts whose clients do not read them. The lock is held.
 void Scheduler::PauseUnread() {
   paused_ = 0;
   for (const Texts& texts : open_) {
@@ -318,8 +319,8 @@ void Scheduler::PauseUnread() {
   }
 }
 
-// A text that waits gets the slot of one whose client has more than its share of them, or has had
-// it for a turn. Returns false where there is none. The lock is held.
+// Gives a waiting text the slot of a text whose client has more than its share of the slots, or
+// that has had it for a turn. Returns false where there is none. The lock is held.
 bool Scheduler::ShareSlots() {
   const auto asks = [](const Texts& texts) { return !texts->paused_ && !texts->cancelled_; };
   const auto same = [&](const Texts& texts) {
@@ -346,8 +347,8 @@ bool Scheduler::ShareSlots() {
   return true;
 }
 
-// The slot that this client, which holds no more than its share with it, is to have: of the key and
-// address that hold most, the text that has been there for longest.
+// Returns the slot that the client is to get: of the key and address that hold most, that of the
+// text that has been there for longest. REQUIRES: the client does not exceed its share with it.
 Scheduler::Slot Scheduler::SlotFor(const ClientShares& shares, const ClientName& client) const {
   Slot slot;
   std::tuple<bool, std::pair<int64_t, int64_t>, double> most;
@@ -367,8 +368,8 @@ Scheduler::Slot Scheduler::SlotFor(const ClientShares& shares, const ClientName&
   return slot;
 }
 
-// Ends what nobody wants, and what made room. The lock is held, also by the callbacks, which are
-// quick.
+// Ends cancelled texts and those that made room. The lock is held while the callbacks run, which
+// are quick.
 void Scheduler::DropCancelled() noexcept {
   std::list<Text> ended = std::exchange(evicted_, {});
   for (const Texts& texts : open_) {
@@ -394,7 +395,7 @@ void Scheduler::RemoveEnded() {
 void Scheduler::FailAll(int status, const char* why) noexcept {
   try {
     LogWarning(fmt::format("the model failed: {}", why));
-  } catch (const std::exception&) {  // those who wait hear it all the same
+  } catch (const std::exception&) {  // the clients are told all the same
   }
   const std::lock_guard lock(mutex_);
   for (const Texts& texts : open_) texts->Fail(status, why);
@@ -404,7 +405,7 @@ void Scheduler::FailAll(int status, const char* why) noexcept {
   batch_.reset();
   try {
     MakeBatch();
-  } catch (const std::exception&) {  // before the next text, then
+  } catch (const std::exception&) {  // the next text makes it
   }
 }
 

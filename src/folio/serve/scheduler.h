@@ -22,8 +22,7 @@
 
 namespace folio {
 
-// ClientName says who asks: turns and shares of slots and queue are those of keys, and in a key
-// those of its addresses.
+// A client. Turns and shares of slots and queue are given to keys, and within a key to addresses.
 struct ClientName {
   std::string key = {};  // its name; "" where none is needed
   std::string address = {};
@@ -32,7 +31,7 @@ struct ClientName {
 // The texts of one request, on their way through a Scheduler.
 class SequenceGroup {
  public:
-  // Nobody wants them any more: those that have not ended do so within a step of the model.
+  // Ends the texts that have not ended, within a step of the model.
   void Cancel() { cancelled_ = true; }
   // Throws an ApiError where they did not end by themselves: 500 if the model failed, 503 if
   // memory did not suffice, 429 if they had to make room for other clients. Known once on_end was
@@ -64,8 +63,8 @@ class SequenceGroup {
   std::string failure_;
 };
 
-// Shares of something that clients have together: equal ones of keys, and in a key of its
-// addresses.
+// Counts the places of a shared resource that clients hold. Keys have equal shares of it, and the
+// addresses of a key equal shares of the key's.
 class ClientShares {
  public:
   explicit ClientShares(int64_t room) : room_(room) {}
@@ -80,7 +79,7 @@ class ClientShares {
   // Returns true where `other` holds more than its share of what `client`, which IsWithin, is to
   // have: of all or, if the key of that has its share, of the key's.
   bool GivesWay(const ClientName& other, const ClientName& client) const;
-  // Returns true where there is not one for each, and it is between these who has it next.
+  // Returns true where there are more clients than places, and these two take turns.
   bool TakesTurns(const ClientName& other, const ClientName& client) const;
 
  private:

@@ -34,7 +34,7 @@ struct ServiceOptions {
   AnswerLimits limits = {};
   AccessRules access = {};
   PageOptions page = {};
-  // Requests for an unknown model are refused also where the service has one model alone.
+  // Requests for an unknown model are refused even if there is only one model.
   bool strict_model_names = false;
 };
 
@@ -52,12 +52,12 @@ class Service {
 
   // Answers a request of HttpServer, for many threads at once. Every answer has an X-Request-Id.
   HttpReply Answer(HttpRequest request);
-  // Does the same for what HTTP itself refused, for a `reason` in our own words: it is counted and
-  // logged. Returns the X-Request-Id of its answer.
+  // Counts and logs a request that HTTP itself refused, for this reason. Returns the X-Request-Id
+  // of its answer.
   std::string Refused(const std::string& client, int status, const std::string& reason);
 
-  // These open the service from now on, and no others; none of them closes it to all that needs a
-  // key. At any time. REQUIRES: it began with keys.
+  // Replaces the keys, at any time; without any, all requests that need a key are refused.
+  // REQUIRES: it began with keys.
   void SetKeys(AccessKeys keys);
 
   const ServiceMetrics& metrics() const { return metrics_; }

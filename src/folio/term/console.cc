@@ -34,14 +34,13 @@ bool IsSet(const char* value) {
   return value != nullptr && *value != '\0';
 }
 
-bool NamesUtf8(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
-}
-
 bool LocaleIsUtf8(const Environment& env) {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    if (const char* value = env(name); IsSet(value)) return NamesUtf8(value);
+    const char* value = env(name);
+    if (!IsSet(value)) continue;
+    std::string text = value;
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
   }
   return false;
 }

@@ -22,7 +22,7 @@
 namespace folio {
 namespace {
 
-// "12,345" of so many things a second.
+// "12,345", a number of things per second.
 Value WholeRate(double a_second) {
   return {WithCommas(static_cast<int64_t>(a_second)), a_second};
 }
@@ -31,15 +31,16 @@ Value GflopsValue(double flops_per_second) {
   return Value::Fixed(flops_per_second, 1, 1e9);
 }
 
-std::vector<Cell> CellsOf(const std::string& name, const Timing& pass) {
-  return {{"name", "pass", name},
-          {"seconds", ">ms", Value::Fixed(pass.median(), 3, 1e-3)},
-          {"seconds_min", "", pass.fastest()},
-          {"bytes", ">bytes", Value::Bytes(pass.work)},
-          {"bytes_per_second", ">GB/s", Value::Fixed(pass.rate(), 1, 1e9)}};
+// The cells of what reads or writes memory; `title` is that of its name.
+std::vector<Cell> CellsOf(const char* title, std::string_view name, const Timing& timing) {
+  return {{"name", title, name},
+          {"seconds", ">ms", Value::Fixed(timing.median(), 3, 1e-3)},
+          {"seconds_min", "", timing.fastest()},
+          {"bytes", ">bytes", Value::Bytes(timing.work)},
+          {"bytes_per_second", ">GB/s", Value::Fixed(timing.rate(), 1, 1e9)}};
 }
 
-// The lines that every report has of what computed it.
+// The backend, instruction set and threads, which every report has.
 std::vector<Cell> MachineFacts(const Backend& backend) {
   const std::string description(backend.description());
   return {{"backend", "", backend.name()},
@@ -50,7 +51,7 @@ std::vector<Cell> MachineFacts(const Backend& backend) {
           {"threads", "", Threads()}};
 }
 
-// The same for people alone.
+// Returns the cells for people only, with the share.
 std::vector<Cell> Shown(std::vector<Cell> cells, const std::string& share) {
   for (Cell& cell : cells) cell.key.clear();
   cells.push_back({"", "share", share});
@@ -203,7 +204,7 @@ std::vector<Cell> CellsOf(const StepPlan::Row& row) {
   static constexpr const char* kBounds[] = {"compute", "network", "messages", "sums"};
   const StepPrediction& step = row.step;
   const bool alone = row.ranks == 1, too_much = step.memory == UINT64_MAX;
-  // No number stands for a network without an end to it.
+  // JSON has no number for an infinitely fast network.
   const bool finite = !alone && std::isfinite(row.network.bits_per_second);
   const Json communication = {{"bytes_sent_per_step", step.bytes_sent},
                               {"reduce_bytes_per_micro_batch", step.reduce_bytes},
@@ -310,14 +311,9 @@ Report RowReport(const Backend& backend, const RowShape& shape, const std::vecto
     if (operation == "copy") copies[dtype] = timing.rate();
   }
   for (const auto& [operation, dtype, timing] : rates) {
-    operations.rows.push_back(
-        {{"dtype", "dtype", DtypeSetting(dtype)},
-         {"name", "operation", operation},
-         {"seconds", ">ms", Value::Fixed(timing.median(), 3, 1e-3)},
-         {"seconds_min", "", timing.fastest()},
-         {"bytes", ">bytes", Value::Bytes(timing.work)},
-         {"bytes_per_second", ">GB/s", Value::Fixed(timing.rate(), 1, 1e9)},
-         {"share", ">of copy", Value::Percent(timing.rate() / copies[dtype])}});
+    std::vector<Cell>& row = operations.rows.emplace_back(CellsOf("operation", operation, timing));
+    row.insert(row.begin(), {"dtype", "dtype", DtypeSetting(dtype)});
+    row.push_back({"share", ">of copy", Value::Percent(timing.rate() / copies[dtype])});
   }
   std::vector<Cell> facts = {{"rows", "", shape.N},
                              {"channels", "", shape.C},
@@ -335,15 +331,16 @@ Report OptimizerReport(const Backend& backend, int64_t parameters, const Optimiz
   ReportTable passes{.key = "passes"};
   const auto add = [&](const char* name, const Timing& part, const char* best,
                        const Timing& machine) {
-    std::vector<Cell>& row = passes.rows.emplace_back(CellsOf(name, part));
+    std::vector<Cell>& row = passes.rows.emplace_back(CellsOf("pass", name, part));
     row.push_back({"share", "share",
                    Value::Percent(part.rate() / machine.rate()).In(fmt::format(" of {}", best))});
     row.push_back({"of", "", best});
   };
   add("gradient norm", rates.norm, "read", rates.read);
   add("adamw", rates.adamw, "copy", rates.copy);
-  passes.rows.push_back(Shown(CellsOf("together", {bytes, {seconds}}), ""));
-  const std::vector<Cell> read = CellsOf("read", rates.read), copy = CellsOf("copy", rates.copy);
+  passes.rows.push_back(Shown(CellsOf("pass", "together", {bytes, {seconds}}), ""));
+  const std::vector<Cell> read = CellsOf("pass", "read", rates.read),
+                          copy = CellsOf("pass", "copy", rates.copy);
   for (const auto& pass : {read, copy}) passes.rows.push_back(Shown(pass, "memory bandwidth"));
   std::vector<Cell> facts = {{"parameters", "parameters", Value::Commas(parameters)},
                              {"seconds_per_step", "", seconds},

@@ -261,8 +261,7 @@ class DataFetchCommand final : public Command {
     CatchSignals();
     const PublishedFile& text = PublishedText(name_);
     const std::string out = out_.empty() ? name_ + ".txt" : out_;
-    FetchProgress progress(context);
-    FetchText(text, out, from_, overwrite_, progress.Hooks());
+    FetchText(text, out, from_, overwrite_, ShowFetching(context));
     if (context.console.json()) {
       context.console.Result(Json{{"schema", 1}, {"name", name_}, {"path", out}}.dump() + "\n");
       return 0;

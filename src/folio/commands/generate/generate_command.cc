@@ -50,7 +50,6 @@ std::string WithoutLastBreak(std::string text) {
   return text;
 }
 
-// The prompt in a line of JSON.
 std::string OfJsonLine(std::string_view line, int64_t number, const std::string& name) {
   const Json json = ParseJson(line, name, number);
   const Json* prompt = json.is_object() ? json.find("prompt") : nullptr;

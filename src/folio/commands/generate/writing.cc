@@ -30,8 +30,25 @@ std::vector<int32_t> AllIds(const std::vector<std::string>& lists, const std::st
 
 // Fields by the names of their flags.
 std::vector<Field> Dashed(std::vector<Field> fields) {
-  for (Field& field : fields) std::ranges::replace(field.key, '_', '-');
+  for (Field& field : fields) field.key = WithDashes(field.key);
   return fields;
+}
+
+Json Probabilities(const GeneratedText& written, const Tokenizer* tokenizer) {
+  const TokenNames names(tokenizer);
+  Json all = Json::array();
+  for (size_t i = 0; i < written.ids.size(); ++i) {
+    Json token = names.AsJson(written.ids[i]);
+    token["log_probability"] = written.probabilities[i].log_probability;
+    token["likeliest"] = Json::array();
+    for (const TokenProbability& one : written.probabilities[i].likeliest) {
+      Json other = names.AsJson(one.id);
+      other["log_probability"] = one.log_probability;
+      token["likeliest"].push_back(std::move(other));
+    }
+    all.push_back(std::move(token));
+  }
+  return all;
 }
 
 }  // namespace
@@ -120,27 +137,6 @@ SamplingOptions SamplingFlags::Options(int64_t V, Console& console) {
   CheckSampling(options, V);
   return options;
 }
-
-namespace {
-
-Json Probabilities(const GeneratedText& written, const Tokenizer* tokenizer) {
-  const TokenNames names(tokenizer);
-  Json all = Json::array();
-  for (size_t i = 0; i < written.ids.size(); ++i) {
-    Json token = names.AsJson(written.ids[i]);
-    token["log_probability"] = written.probabilities[i].log_probability;
-    token["likeliest"] = Json::array();
-    for (const TokenProbability& one : written.probabilities[i].likeliest) {
-      Json other = names.AsJson(one.id);
-      other["log_probability"] = one.log_probability;
-      token["likeliest"].push_back(std::move(other));
-    }
-    all.push_back(std::move(token));
-  }
-  return all;
-}
-
-}  // namespace
 
 Json TextJson(const OpenedModel& model, const Prompt& prompt, size_t p, int64_t i,
               const std::string& text, const std::vector<int32_t>& ids) {

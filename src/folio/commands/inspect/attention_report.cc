@@ -21,17 +21,6 @@ constexpr int64_t kSmallMap = 96;
 // A head whose largest score is below does nothing that has a name here.
 constexpr double kTellingShare = 0.3;
 
-// (T,T) weights as a map without the keys that a query cannot see.
-Heatmap MapOf(const std::vector<float>& weights, int64_t T, bool causal) {
-  Heatmap map{
-      .rows = T, .columns = T, .values = weights, .row_axis = "query", .column_axis = "key"};
-  for (int64_t query = 0; causal && query < T; ++query) {
-    const auto row = map.values.begin() + query * T;
-    std::fill(row + query + 1, row + T, std::numeric_limits<float>::quiet_NaN());
-  }
-  return map;
-}
-
 double ScoreNamed(const HeadScores& scores, const std::string& name) {
   for (const NamedScore& score : kHeadScores) {
     if (name == score.name) return scores.*score.score;
@@ -64,9 +53,15 @@ std::vector<size_t> SortedHeads(std::span<const AttentionText> texts, const Atte
   return order;
 }
 
+// Keeps (T,T) weights as the head's map, without the keys that a query cannot see.
 void KeepMap(const std::vector<float>& weights, int64_t T, bool causal, const AttentionView& view,
              AttentionHead& head) {
-  Heatmap map = MapOf(weights, T, causal);
+  Heatmap map{
+      .rows = T, .columns = T, .values = weights, .row_axis = "query", .column_axis = "key"};
+  for (int64_t query = 0; causal && query < T; ++query) {
+    const auto row = map.values.begin() + query * T;
+    std::fill(row + query + 1, row + T, std::numeric_limits<float>::quiet_NaN());
+  }
   if (view.first_aside) map = WithoutFirstColumn(map, &head.aside);
   head.step = view.head ? 1 : PoolingStep(T, kSmallMap);
   head.map = Pooled(map, head.step, head.step);
@@ -216,10 +211,6 @@ HeatmapOptions Options(const AttentionView& view) {
   return {.scale = view.scale, .per_row = view.per_row};
 }
 
-std::string HeadName(const AttentionHead& head) {
-  return fmt::format("L{} H{}", head.layer, head.head);
-}
-
 // Returns what the head does most, for a small map: the score that it was sorted by, or its largest
 // share where that says something, else its entropy.
 std::string ShortCaption(const AttentionHead& head, const std::string& sort) {
@@ -244,10 +235,6 @@ std::string TextNote(const AttentionText& text, const TokenNames& names) {
 constexpr char kMapNote[] =
     "Rows are queries, columns are keys; below each map is its most characteristic score.";
 
-std::string AsideText(const AttentionHead& head) {
-  return fmt::format("without the first token ({:.0f} %)", 100 * head.aside);
-}
-
 void AddTokens(const AttentionText& text, const AttentionView& view, const TokenNames& names,
                Heatmap* map) {
   map->row_labels = names.Shown(text.text.ids);
@@ -259,7 +246,7 @@ Heatmap SmallMap(const AttentionText& text, const AttentionHead& head, const Att
                  const TokenNames& names) {
   Heatmap map = head.map;
   if (head.step == 1) AddTokens(text, view, names, &map);
-  map.title = HeadName(head);
+  map.title = fmt::format("L{} H{}", head.layer, head.head);
   map.caption = ShortCaption(head, view.sort);
   if (view.first_aside) map.caption += fmt::format(", aside {:.0f} %", 100 * head.aside);
   return map;
@@ -278,7 +265,9 @@ std::string OneHeadSvg(const AttentionText& text, const AttentionHead& head,
     map.caption += fmt::format("{}{}\xC2\xA0{:.2f}", map.caption.empty() ? "" : " · ", name,
                                ScoreNamed(head.scores, name));
   }
-  if (view.first_aside) map.caption += " · " + AsideText(head);
+  if (view.first_aside) {
+    map.caption += fmt::format(" · without the first token ({:.0f} %)", 100 * head.aside);
+  }
   AddTokens(text, view, names, &map);
   return HeatmapSvg(map, Options(view));
 }

@@ -83,13 +83,6 @@ Seen LookAt(const fs::path& path) {
   return seen;
 }
 
-// Returns how many numbers are stored in each dtype.
-std::map<std::string, int64_t> ByDtype(const Seen& seen) {
-  std::map<std::string, int64_t> counts;
-  for (const ListedTensor& tensor : seen.tensors) counts[tensor.dtype] += tensor.shape.count();
-  return counts;
-}
-
 // "normal(0, 0.02)", "xavier_uniform", "zero", "one".
 std::string InitText(const ParamInfo& info, const GptConfig& config) {
   if (info.init == InitKind::kZero) return "zero";
@@ -258,7 +251,9 @@ Report DescribeModel(const fs::path& path, const fs::path& adapter) {
   Json stored = Json::object();
   std::vector<std::string> as;
   int64_t numbers = 0;
-  for (const auto& [dtype, count] : ByDtype(seen)) {
+  std::map<std::string, int64_t> counts;  // of numbers, by their dtypes
+  for (const ListedTensor& tensor : seen.tensors) counts[tensor.dtype] += tensor.shape.count();
+  for (const auto& [dtype, count] : counts) {
     numbers += count;
     stored[dtype] = count;
     as.push_back(fmt::format("{} as {}", WithCommas(count), dtype));

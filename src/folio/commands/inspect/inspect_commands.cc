@@ -101,9 +101,8 @@ class InspectAttentionCommand final : public Command {
     view_.maps = view_.head || flags_.output.draws();
     view_.weights = view_.layer && context.console.json();
     Progress progress(context.console, context.progress_mode);
-    ProgressState state;
-    state.unit = "head";
-    state.total = config.n_layer * config.n_head * static_cast<int64_t>(inputs.size());
+    ProgressState state{
+        .unit = "head", .total = config.n_layer * config.n_head * std::ssize(inputs), .fields = {}};
     std::vector<AttentionText> texts;
     for (const ModelText& input : inputs) {
       texts.push_back(InspectHeads(model, input, view_, [&] {
@@ -166,9 +165,7 @@ class InspectLensCommand final : public Command {
     const Trace trace(*model.backend, *model.weights, view.text.ids,
                       {TracePoint::kEmbedded, TracePoint::kOutput}, view.text.mask);
     Progress progress(context.console, context.progress_mode);
-    ProgressState state;
-    state.unit = "position";
-    state.total = static_cast<int64_t>(view.positions.size());
+    ProgressState state{.unit = "position", .total = std::ssize(view.positions), .fields = {}};
     for (size_t i = 0; i < view.positions.size(); i += kAtOnce) {
       ThrowIfStopRequested();
       const auto some =

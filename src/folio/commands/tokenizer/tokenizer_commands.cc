@@ -360,13 +360,11 @@ class TokenizerInfoCommand final : public Command {
       ids.push_back(static_cast<int32_t>(id));
     }
     const auto tokenizer = OpenTokenizer(tokenizer_);
-    const Terminal& out = context.console.out();
-    const bool json = context.console.json(), ascii = AsciiOnly(out);
+    const bool ascii = AsciiOnly(context.console.out());
     if (ids.empty()) {
-      const Report report = DescribeTokenizer(*tokenizer, tokenizer_, ascii);
-      context.console.Result(json ? ReportJson(report, /*indent=*/2) : ReportText(report, out));
+      ShowReport(context.console, DescribeTokenizer(*tokenizer, tokenizer_, ascii));
     } else {
-      context.console.Result(DescribeTokens(*tokenizer, ids, json, ascii));
+      context.console.Result(DescribeTokens(*tokenizer, ids, context.console.json(), ascii));
     }
     return 0;
   }
