@@ -21,6 +21,7 @@
 #include "folio/io/posix.h"
 #include "folio/io/torch_file.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 namespace {
@@ -182,14 +183,15 @@ std::string Header(std::span<const NamedTensor* const> order, const SafetensorsM
 
 // Converts piece by piece to another dtype.
 void WriteData(const NamedTensor& named, AtomicFile& file) {
-  const Tensor& tensor = named.tensor;
   if (named.read) {
-    return EncodeTensor({named.name, named.stored(), tensor.shape(), named.read},
+    return EncodeTensor({named.name, named.stored(), named.tensor.shape(), named.read},
                         [&](std::span<const std::byte> bytes) { file.Write(bytes); });
   }
-  if (named.stored() == tensor.dtype()) return file.Write({tensor.raw(), tensor.bytes()});
+  const HostCopy copy(named.tensor);
+  const Tensor& tensor = copy.tensor();
+  if (named.stored() == tensor.dtype()) return file.Write({tensor.host_bytes(), tensor.bytes()});
   constexpr size_t kPiece = size_t{1} << 20;
-  const std::span<const float> numbers(tensor.data<float>(), static_cast<size_t>(tensor.count()));
+  const std::span<const float> numbers(tensor.host<float>(), static_cast<size_t>(tensor.count()));
   std::vector<std::byte> bytes(std::min(kPiece, numbers.size()) * DtypeSize(named.stored()));
   for (size_t at = 0; at < numbers.size(); at += kPiece) {
     const std::span<const float> piece = numbers.subspan(at, std::min(kPiece, numbers.size() - at));

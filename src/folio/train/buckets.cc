@@ -83,7 +83,7 @@ WeightGather::WeightGather(const Communicator& communicator, const Shards& shard
       tickets_(shards.buckets().size()),
       order_(tickets_.size()) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    const auto piece_of = [this, b, data = flat.data<float>()](int rank) {
+    const auto piece_of = [this, b, data = flat.host<float>()](int rank) {
       const Shards::Piece piece = shards_.PieceOf(b, rank);
       return std::span(data + piece.begin, static_cast<size_t>(piece.size()));
     };
@@ -156,8 +156,8 @@ void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const 
                  .owners = DataCommunicator(&group, 1),
                  .mine = true,
                  .pieces = true,
-                 .from = mine.data<float>(),
-                 .to = group.first() ? whole.data<float>() : nullptr});
+                 .from = mine.host<float>(),
+                 .to = group.first() ? whole.host<float>() : nullptr});
 }
 
 void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
@@ -176,8 +176,8 @@ void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, Part
                     .index = index,
                     .parts = parts,
                     .pieces = held == PartHeld::kPieces,
-                    .from = mine.data<float>(),
-                    .to = received ? received->flat().data<float>() : nullptr};
+                    .from = mine.host<float>(),
+                    .to = received ? received->flat().host<float>() : nullptr};
     Gather(group, part);
     if (whole != nullptr) PutShard(*whole, *received);
   }

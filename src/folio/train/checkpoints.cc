@@ -22,6 +22,7 @@
 #include "folio/model/lora.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/checkpoint.h"
+#include "folio/tensor/mirror.h"
 #include "folio/train/run_log.h"
 
 namespace folio {
@@ -267,10 +268,6 @@ fs::path SoundCheckpoint(const fs::path& run, int64_t end) {
 
 namespace {
 
-void CopyBytes(const Tensor& from, const Tensor& to) {
-  std::memcpy(to.raw(), from.raw(), from.bytes());
-}
-
 // Null for "".
 std::exception_ptr Unpack(const std::string& packed) {
   return packed.empty() ? nullptr : std::make_exception_ptr(UnpackError(packed));
@@ -381,8 +378,9 @@ bool CheckpointWriter::BeginPieces() {
   std::vector<StateArray> state(optimizer_.State().begin(), optimizer_.State().end());
   own_state_.resize(state.size());
   for (size_t i = 0; i < state.size(); ++i) {
-    const auto* begin = state[i].tensor.data<float>();
-    own_state_[i].assign(begin, begin + state[i].tensor.count());
+    const HostCopy now(state[i].tensor);
+    const std::span<const float> numbers = now.elements<float>();
+    own_state_[i].assign(numbers.begin(), numbers.end());
     state[i].tensor = Tensor(own_state_[i].data(), {state[i].tensor.count()});
   }
   pieces_ =
@@ -433,11 +431,11 @@ void CheckpointWriter::Begin(const TrainState& state, bool best, bool last, int6
     if (!first()) return;
   }
   if (beside && weights_.table().shard().whole()) {
-    CopyBytes(weights_.flat().Slice(0, copy_->own.flat().count()), copy_->own.flat());
+    CopyElements(weights_.flat().Slice(0, copy_->own.flat().count()), copy_->own.flat());
   }
   if (beside && ranks_.group == nullptr) {
     for (size_t i = 0; i < copy_->arrays.size(); ++i) {
-      CopyBytes(optimizer_.State()[i].tensor, copy_->arrays[i].tensor);
+      CopyElements(optimizer_.State()[i].tensor, copy_->arrays[i].tensor);
     }
   }
   // Adapters are merged here, because that computes: the thread only writes.

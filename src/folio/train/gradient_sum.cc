@@ -7,6 +7,7 @@
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 namespace {
@@ -81,10 +82,12 @@ void AddInOrder(std::span<const Number* const> parts, bool add, int64_t n, float
 // The nearest numbers that BF16 has.
 void RoundToBf16(const Tensor& x) {
   constexpr int64_t kGrain = 1 << 14;
-  float* data = x.data<float>();
+  const HostEdit edit(x);
+  float* data = edit.elements<float>().data();
   ParallelRange(x.count(), kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) data[i] = ToFloat(ToBF16(data[i]));
   });
+  edit.Send();
 }
 
 }  // namespace
@@ -94,7 +97,7 @@ class GradientSum::Reduction final : public AllToAll {
  public:
   Reduction(GradientSum& sum, size_t bucket) : sum_(sum), bucket_(bucket) {
     const ShardBucket& b = sum.shards_.buckets()[bucket];
-    part_ = sum.PartOf(bucket, b.begin, b.end).data<float>() - b.begin;
+    part_ = sum.PartOf(bucket, b.begin, b.end).host<float>() - b.begin;
     sources_.resize(static_cast<size_t>(sum.communicator_.size()));
     packed_sources_.resize(sources_.size());
   }
@@ -104,7 +107,7 @@ class GradientSum::Reduction final : public AllToAll {
   void Prepare(int slot) override {
     if (!packs()) return;
     const ShardBucket& b = sum_.shards_.buckets()[bucket_];
-    BF16* packed = sum_.packed_[static_cast<size_t>(slot)].data<BF16>();
+    BF16* packed = sum_.packed_[static_cast<size_t>(slot)].host<BF16>();
     for (int64_t i = 0; i < b.size(); ++i) packed[i] = ToBF16(part_[b.begin + i]);
   }
 
@@ -123,7 +126,7 @@ class GradientSum::Reduction final : public AllToAll {
 
   void Finish(int slot) override {
     const Shards::Piece mine = Mine();
-    float* sum = sum_.sum_.data<float>() + mine.offset;
+    float* sum = sum_.sum_.host<float>() + mine.offset;
     const int me = sum_.communicator_.rank();
     for (int rank = 0; rank < sum_.communicator_.size(); ++rank) {
       const auto r = static_cast<size_t>(rank);
@@ -145,11 +148,11 @@ class GradientSum::Reduction final : public AllToAll {
   Shards::Piece Mine() const { return sum_.shards_.PieceOf(bucket_, sum_.communicator_.rank()); }
   const BF16* Packed(const Shards::Piece& piece, int slot) const {
     const int64_t begin = sum_.shards_.buckets()[bucket_].begin;
-    return sum_.packed_[static_cast<size_t>(slot)].data<BF16>() + (piece.begin - begin);
+    return sum_.packed_[static_cast<size_t>(slot)].host<BF16>() + (piece.begin - begin);
   }
   template <class Number>
   Number* Received(int from, int slot) const {
-    return sum_.scratch_[static_cast<size_t>(slot)].data<Number>() + from * sum_.shards_.longest();
+    return sum_.scratch_[static_cast<size_t>(slot)].host<Number>() + from * sum_.shards_.longest();
   }
 
   GradientSum& sum_;
@@ -178,7 +181,7 @@ GradientSum::GradientSum(Backend& backend, const ParamTable& table, const Shards
                                   .reduce_every = parallelism.reduce_every,
                                   .reduce = parallelism.reduce});
   plan_.Place();
-  arena_ = Arena(plan_);
+  arena_ = Arena(plan_, backend.memory());
   sum_ = arena_.Get(plan_, ids.sum);
   for (const MemoryPlan::Id id : ids.scratch) scratch_.push_back(arena_.Get(plan_, id));
   for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
@@ -291,7 +294,7 @@ std::string GradientSum::NameAt(const std::byte* at, const ParamTable& table) co
       // Blocks take the same places in turns.
       const int64_t layer = table.params()[i].layer;
       if (tensors == &in_part_ && layer >= 0 && layer != block_) continue;
-      if (x && !std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) {
+      if (x && !std::less<>()(at, x.address()) && std::less<>()(at, x.address() + x.bytes())) {
         return table.params()[i].name;
       }
     }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "folio/tensor/mirror.h"
+
 namespace folio {
 
 void RunningMoments::Add(double value) {
@@ -65,9 +67,9 @@ std::string FirstNonFinite(const ParamTable& table, const Tensor& grads) {
   for (size_t i = table.params().size(); i-- > 0;) {
     const ParamInfo& info = table.params()[i];
     if (!info.trained) continue;
-    const Tensor grad = table.View(info, grads);
-    const std::span elements(grad.data<float>(), static_cast<size_t>(grad.count()));
-    if (!std::ranges::all_of(elements, [](float g) { return std::isfinite(g); })) return info.name;
+    const HostCopy grad(table.View(info, grads));
+    const auto finite = [](float g) { return std::isfinite(g); };
+    if (!std::ranges::all_of(grad.elements<float>(), finite)) return info.name;
   }
   return "";
 }

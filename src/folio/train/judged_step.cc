@@ -53,29 +53,48 @@ std::string JudgeAndUpdate(TrainStep& step, const TrainConfig& config, StepHealt
 }
 
 void LayerNormMeter::Begin() {
-  const auto size = static_cast<size_t>(weights_.table().trained_size());
-  const std::span<const float> now(weights_.flat().data<float>(), size);
-  before_.assign(now.begin(), now.end());
+  const ParamTable& table = weights_.table();
+  if (!before_) {
+    const auto before = plan_.Add("before", weights_.dtype(), {1, table.trained_size()});
+    const auto squares = plan_.AddMirrored("squares", Dtype::kF64, {std::ssize(table.params())});
+    plan_.Place();
+    arena_ = Arena(plan_, backend_.memory());
+    before_ = arena_.Get(plan_, before);
+    squares_ = arena_.GetMirror(plan_, squares);
+  }
+  backend_.Run(ResidualForward{.x = Row(weights_.flat()), .out = before_});
+}
+
+Tensor LayerNormMeter::Row(const Tensor& flat) const {
+  const int64_t size = weights_.table().trained_size();
+  return flat.Slice(0, size).Reshape({1, size});
 }
 
 LayerNorms LayerNormMeter::End(const Tensor& grads) {
-  const float* now = weights_.flat().data<float>();
-  for (size_t i = 0; i < before_.size(); ++i) before_[i] = now[i] - before_[i];
-  const auto size = static_cast<int64_t>(before_.size());
+  const Tensor now = Row(weights_.flat());
+  backend_.Run(ResidualForward{.residual = now, .x = before_, .out = before_, .factor = -1});
+  const Shape flat = {now.count()};
   return {.grad = Norms(grads),
-          .update = Norms(Tensor(before_.data(), {size})),
-          .weight = Norms(weights_.flat().Slice(0, size))};
+          .update = Norms(before_.Reshape(flat)),
+          .weight = Norms(now.Reshape(flat))};
 }
 
 std::vector<double> LayerNormMeter::Norms(const Tensor& flat) const {
   const auto layers = static_cast<size_t>(weights_.config().n_layer) + 1;
   std::vector<double> squares(layers), shared(layers);
-  for (const ParamInfo& info : weights_.table().params()) {
+  const std::span<const ParamInfo> params = weights_.table().params();
+  for (int64_t i = 0; i < std::ssize(params); ++i) {
+    const ParamInfo& info = params[static_cast<size_t>(i)];
     if (!info.trained) continue;
     const Tensor x = weights_.table().View(info, flat);
-    double sum = 0;
-    backend_.Run(SumOfSquares{.x = x.Reshape({x.count()}), .out = Tensor(&sum, {1})});
-    (info.shared ? shared : squares)[static_cast<size_t>(info.layer + 1)] += sum;
+    backend_.Run(SumOfSquares{.x = x.Reshape({x.count()}), .out = squares_.device.Slice(i, i + 1)});
+  }
+  squares_.Fetch();
+  for (size_t i = 0; i < params.size(); ++i) {
+    const ParamInfo& info = params[i];
+    if (!info.trained) continue;
+    (info.shared ? shared : squares)[static_cast<size_t>(info.layer + 1)] +=
+        squares_.host.host<double>()[i];
   }
   // Parameters that all shards have count once.
   std::vector<double> norms = shared;

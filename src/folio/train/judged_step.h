@@ -6,6 +6,7 @@
 #include "folio/backend/backend.h"
 #include "folio/model/params.h"
 #include "folio/ranks/group.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/config.h"
 #include "folio/train/health.h"
 #include "folio/train/run_log.h"
@@ -27,12 +28,17 @@ class LayerNormMeter {
   LayerNorms End(const Tensor& grads);
 
  private:
+  // What is trained, as one row.
+  Tensor Row(const Tensor& flat) const;
   std::vector<double> Norms(const Tensor& flat) const;
 
   Backend& backend_;
   const GptWeights& weights_;
   Communicator parts_;
-  std::vector<float> before_;  // then the update
+  MemoryPlan plan_;
+  Arena arena_;     // from the first step on that is measured
+  Tensor before_;   // then the update
+  Mirror squares_;  // the sum of each parameter
 };
 
 // Ends a step whose gradient `step` has accumulated, in the same way for runs, batches and ranks:

@@ -92,7 +92,7 @@ Optimizer::Optimizer(Backend& backend, const OptimizerSettings& settings, Dtype 
       state_(StateLayout(settings, shards)) {
   AddTo(plan_, settings, dtype, shards, rank);
   plan_.Place();
-  arena_ = Arena(plan_);
+  arena_ = Arena(plan_, backend.memory());
   for (size_t i = 0; i < state_.size(); ++i) {
     state_[i].tensor = arena_.Get(plan_, static_cast<MemoryPlan::Id>(i));
   }

@@ -7,6 +7,7 @@
 #include "folio/base/log.h"
 #include "folio/base/math.h"
 #include "folio/model/shard_weights.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 
@@ -105,8 +106,9 @@ std::vector<double> RankControl::GatherSeconds(double seconds) {
 void RankControl::RequireSameBytes(const Tensor& weights, int parts, int64_t step,
                                    const std::string& checkpoint) const {
   if (group_ == nullptr) return;
-  const auto all =
-      group_->GatherEqual(HashHex({reinterpret_cast<const char*>(weights.raw()), weights.bytes()}));
+  const HostCopy mine(weights);
+  const auto* bytes = reinterpret_cast<const char*>(mine.tensor().host_bytes());
+  const auto all = group_->GatherEqual(HashHex({bytes, weights.bytes()}));
   for (int rank = 1; rank < group_->size(); ++rank) {
     const int with = rank % parts;  // the first with that part
     if (all[static_cast<size_t>(rank)] == all[static_cast<size_t>(with)]) continue;

@@ -16,6 +16,7 @@
 #include "folio/io/posix.h"
 #include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 
@@ -92,7 +93,8 @@ void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& tabl
     const std::vector<float> values =
         ReadPart(file, FileName(array, info), whole_shape(info), info.shape, place);
     const auto keep = [&](int64_t begin, int64_t offset, int64_t size) {
-      std::copy_n(values.data() + begin, size, array.tensor.data<float>() + offset);
+      const Tensor read(const_cast<float*>(values.data()) + begin, {size});
+      CopyElements(read, array.tensor.Slice(offset, offset + size));
     };
     VisitOwned(info, array, optimizer.rank(), keep);
   });
@@ -132,7 +134,7 @@ void SharedOptimizerFile::Write(int rank, std::span<const StateArray> state) con
   if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
   VisitTensors(table_, state, [&](const StateArray& array, const ParamInfo& info) {
     VisitOwned(info, array, rank, [&](int64_t begin, int64_t offset, int64_t size) {
-      const float* kept = array.tensor.data<float>() + offset;
+      const float* kept = array.tensor.host<float>() + offset;
       WriteAt(
           file, path_, reinterpret_cast<const char*>(kept),
           static_cast<size_t>(size) * sizeof(float),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace folio {
 namespace {
@@ -36,7 +35,11 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
       shard.count == tensor_.communicator().size() && shard.index == tensor_.communicator().rank(),
       "another rank's shard of the model");
   if (!data_.alone()) gather_.emplace(data_, shards_, weights.flat());
-  block_sums_.resize(static_cast<size_t>(shards_.BlocksOf(data_.rank())));
+  const MemoryPlan::Id sums =
+      sums_plan_.AddMirrored("block_sums", Dtype::kF64, {shards_.BlocksOf(data_.rank())});
+  sums_plan_.Place();
+  sums_arena_ = Arena(sums_plan_, backend.memory());
+  block_sums_ = sums_arena_.GetMirror(sums_plan_, sums);
   std::vector<size_t> next;
   size_t blocks = 0;
   for (int r = 0; r < shards_.ranks(); ++r) {
@@ -102,25 +105,28 @@ void TrainStep::WaitForWeights() {
 double TrainStep::Norm() {
   if (sum_.empty()) sum_.Clear();
   sum_.Finish();
-  size_t block = 0;
+  int64_t block = 0;
   for (size_t b = 0; b < shards_.buckets().size(); ++b) {
     const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     const int64_t blocks = BlocksOf(piece);
     if (blocks == 0) continue;
     backend_.Run(SumOfSquares{.x = sum_.sum().Slice(piece.offset, piece.offset + piece.size()),
-                              .out = Tensor(block_sums_.data() + block, {blocks}),
+                              .out = block_sums_.device.Slice(block, block + blocks),
                               .block = Shards::kBlock});
-    block += static_cast<size_t>(blocks);
+    block += blocks;
   }
+  block_sums_.Fetch();
+  const std::span<double> mine_of_blocks(block_sums_.host.host<double>(),
+                                         static_cast<size_t>(block));
   // The place of the sums of a rank, the ranks' one after the other.
   const auto sums_of = [&](int rank) {
     size_t before = 0;
     for (int r = 0; r < rank; ++r) before += static_cast<size_t>(shards_.BlocksOf(r));
     return std::span(all_block_sums_).subspan(before, static_cast<size_t>(shards_.BlocksOf(rank)));
   };
-  Exchange all([&](int) { return std::span(block_sums_); }, sums_of);
+  Exchange all([&](int) { return mine_of_blocks; }, sums_of);
   data_.Do(all);
-  std::ranges::copy(block_sums_, sums_of(data_.rank()).begin());
+  std::ranges::copy(mine_of_blocks, sums_of(data_.rank()).begin());
   const auto sum_of = [&](const std::vector<size_t>& order) {
     double sum = 0;
     for (const size_t i : order) sum += all_block_sums_[i];
@@ -163,14 +169,15 @@ double TrainStep::Finish(double lr, double clip, int64_t step) {
 const Tensor& TrainStep::Gradient() {
   if (data_.alone()) return sum_.sum();
   if (!whole_gradient_) {
-    whole_gradient_.emplace(weights_.table(), weights_.dtype(), ParamPart::kTrained);
+    whole_gradient_.emplace(weights_.table(), weights_.dtype(), ParamPart::kTrained,
+                            backend_.memory());
   }
   const Tensor& flat = whole_gradient_->flat();
   WeightGather gather(data_, shards_, flat);
   for (const size_t b : gather.order()) {
     const Shards::Piece piece = shards_.PieceOf(b, data_.rank());
     const Tensor mine = sum_.sum().Slice(piece.offset, piece.offset + piece.size());
-    std::memcpy(flat.Slice(piece.begin, piece.end).raw(), mine.raw(), mine.bytes());
+    CopyElements(mine, flat.Slice(piece.begin, piece.end));
     gather.Begin(b);
   }
   gather.WaitForAll();

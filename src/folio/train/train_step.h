@@ -9,6 +9,7 @@
 #include "folio/model/context.h"
 #include "folio/model/gpt.h"
 #include "folio/model/tensor_parallel_group.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/buckets.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
@@ -90,7 +91,10 @@ class TrainStep : private LayerGate {
   Optimizer optimizer_;
   std::optional<WeightGather> gather_;
   std::optional<GptWeights> whole_gradient_;
-  std::vector<double> block_sums_, all_block_sums_;  // of squares; of all ranks, by rank
+  MemoryPlan sums_plan_;
+  Arena sums_arena_;
+  Mirror block_sums_;                   // of squares
+  std::vector<double> all_block_sums_;  // of all ranks, by rank
   // Places in all_block_sums_, in the order of the flat array: of parameters that this shard has
   // alone, and of those that all shards have.
   std::vector<size_t> block_order_, shared_blocks_;

@@ -56,7 +56,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       hooks_(std::move(hooks)),
       ranks_(group != nullptr && !group->alone() ? group : nullptr),
       watched_(backend),
-      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()))),
+      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group())),
+               Dtype::kF32, ParamPart::kAll, backend.memory()),
       train_step_(watched_, weights_, config.batch_size, config_.context,
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
                   ParallelismOf(config, ranks_.group()), OptimizerSettingsOf(config)),
@@ -91,7 +92,9 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
 std::string Trainer::NameOf(const std::byte* at) const {
   for (const ParamInfo& info : weights_.table().params()) {
     const Tensor x = weights_.table().View(info, weights_.flat());
-    if (!std::less<>()(at, x.raw()) && std::less<>()(at, x.raw() + x.bytes())) return info.name;
+    if (!std::less<>()(at, x.address()) && std::less<>()(at, x.address() + x.bytes())) {
+      return info.name;
+    }
   }
   const std::string name = train_step_.GradientAt(at);
   return name.empty() ? "" : "gradient of " + name;
