@@ -30,6 +30,7 @@ class StepTensor {
   StepTensor& operator=(StepTensor&&) = default;
 
   const Tensor& tensor() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }
   float* data() { return memory_.data(); }
 
  private:
@@ -44,6 +45,8 @@ Matrix ChannelValues(const Tensor& row);
 FigureKind ChannelFigure(const Tensor& row);
 // A tensor's numbers as double.
 std::vector<double> Doubles(const Tensor& x);
+// The indices of the `most` numbers of the largest magnitude, largest first; the lower of equals.
+std::vector<size_t> Strongest(std::span<const double> numbers, size_t most);
 
 // Operations on float32 rows: a backend's, and those that only lessons need. Operands are (N,C)
 // unless stated.
