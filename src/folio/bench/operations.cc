@@ -21,7 +21,6 @@
 #include "folio/model/decoder.h"
 #include "folio/tensor/dtype.h"
 #include "folio/tensor/memory_plan.h"
-#include "folio/train/config.h"
 #include "folio/train/optimizer.h"
 
 namespace folio {
@@ -290,11 +289,6 @@ MemoryPlan RowPlan(const RowShape& s) {
                  {Dtype::kF32, {s.C}}});           // d_bias
 }
 
-// The first D numbers of an array.
-Tensor OfHead(const Tensor& x, int64_t D) {
-  return {x.data<float>(), {D}};
-}
-
 }  // namespace
 
 uint64_t RowBytes(const RowShape& shape) {
@@ -343,12 +337,12 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
   add(RmsNormBackward{
       .x = x, .weight = weight, .rstd = rstd, .d_out = out, .d_x = d_x, .d_weight = d_weight});
   add(HeadNormForward{
-      .x = rows, .weight = OfHead(weight, D), .raw = raw, .rstd = head_rstd, .group = D});
+      .x = rows, .weight = weight.Slice(0, D), .raw = raw, .rstd = head_rstd, .group = D});
   add(HeadNormBackward{.raw = raw,
-                       .weight = OfHead(weight, D),
+                       .weight = weight.Slice(0, D),
                        .rstd = head_rstd,
                        .d_x = rows,
-                       .d_weight = OfHead(d_weight, D),
+                       .d_weight = d_weight.Slice(0, D),
                        .group = D});
   add(RotaryAngles{.inv_freq = inv_freq, .out = angles});
   add(Rotary{.x = rows, .table = angles, .D = D});

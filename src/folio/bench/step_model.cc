@@ -20,7 +20,6 @@
 #include "folio/ranks/group.h"
 #include "folio/tensor/dtype.h"
 #include "folio/train/buckets.h"
-#include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/train_step.h"

@@ -47,6 +47,17 @@ std::string Capitalized(std::string text) {
   return text;
 }
 
+// Returns the tokens that a model reads before the text of a question.
+std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
+                                 const std::string& where) {
+  const std::span<const int32_t> before = tokenizer.before();
+  if (context || !before.empty()) return {before.begin(), before.end()};
+  if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
+  throw InputError(fmt::format("{}: the context is empty", where),
+                   "there is nothing to predict the first token of an ending from: the tokenizer "
+                   "has no end-of-text token");
+}
+
 }  // namespace
 
 std::string CleanHellaSwag(std::string_view text) {
@@ -120,21 +131,6 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
   item.label = static_cast<size_t>(number);
   return item;
 }
-
-namespace {
-
-// Returns the tokens that a model reads before the text of a question.
-std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
-                                 const std::string& where) {
-  const std::span<const int32_t> before = tokenizer.before();
-  if (context || !before.empty()) return {before.begin(), before.end()};
-  if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
-  throw InputError(fmt::format("{}: the context is empty", where),
-                   "there is nothing to predict the first token of an ending from: the tokenizer "
-                   "has no end-of-text token");
-}
-
-}  // namespace
 
 std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tokenizer,
                                      int64_t n_positions) {

@@ -405,7 +405,7 @@ using OnWindows = std::function<void(std::span<const TextWindow> windows)>;
 // Thrown where max_tokens have been read.
 struct Enough {};
 
-// The windows of all texts on their way to who looks at them.
+// Cuts the texts into windows and passes these on in batches.
 class WindowReader {
  public:
   WindowReader(const Tokenizer* tokenizer, const ReadingOptions& options,
@@ -580,10 +580,8 @@ std::vector<TextPerplexity> ReadWindows(std::span<const MeasuredText> texts,
 
 // The progress before anything is done, with the total of all texts, of which max_tokens are read.
 MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
-  MeasureProgress progress{.unit = "token"};
-  for (const MeasuredText& text : texts) {
-    if (!text.data_set) progress.unit = "byte";
-  }
+  MeasureProgress progress{.unit = std::ranges::all_of(texts, &MeasuredText::data_set) ? "token"
+                                                                                       : "byte"};
   bool known = true;
   for (const MeasuredText& text : texts) {
     known = known && text.size > 0 && text.data_set == (progress.unit == "token");
@@ -779,6 +777,18 @@ class PerplexityMeter {
   std::optional<ResultFile> csv_;
 };
 
+// The numbers of a prediction.
+enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
+
+void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
+  const auto at = static_cast<size_t>(id);
+  const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
+  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
+  numbers[kNatsA] = log_sum_a - rows[0][at];
+  numbers[kNatsB] = log_sum_b - rows[1][at];
+  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
+}
+
 }  // namespace
 
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
@@ -828,22 +838,6 @@ TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts) {
   }
   return total;
 }
-
-namespace {
-
-// The numbers of a prediction.
-enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
-
-void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
-  const auto at = static_cast<size_t>(id);
-  const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
-  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
-  numbers[kNatsA] = log_sum_a - rows[0][at];
-  numbers[kNatsB] = log_sum_b - rows[1][at];
-  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
-}
-
-}  // namespace
 
 void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
   const auto refuse = [&](std::string cause) {

@@ -6,10 +6,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "folio/text/chat.h"
 #include "folio/text/chat_encoder.h"
 #include "folio/text/tokenizer.h"
 
@@ -51,8 +49,8 @@ class ChatSession {
     std::vector<int32_t> asked;                  // ids of the message, with tokens of roles
   };
   void Begin(const std::string& message);
-  std::vector<int32_t> Ids(
-      size_t first) const;  // of the system's message and the turns from that on
+  // Returns the ids of the system's message and the turns from `first` on.
+  std::vector<int32_t> Ids(size_t first) const;
 
   const Tokenizer& tokenizer_;
   ChatEncoder encoder_;

@@ -72,9 +72,6 @@ class Sequence {
     most_pages_ = decoder.cache().PagesOf(seen + std::clamp<int64_t>(options.max_tokens, 0, room));
   }
 
-  Sequence(Sequence&&) = default;
-  Sequence& operator=(Sequence&&) = default;
-
   bool finished() const { return state_ == SequenceState::kFinished; }
   int64_t most_pages() const { return most_pages_; }  // that it will ever have
   // Pages that it may still take.
