@@ -58,24 +58,6 @@ std::string WayOut(const RunSettings& settings, int64_t longest) {
              : "remove the long ones";
 }
 
-}  // namespace
-
-std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data) {
-  const std::vector<int64_t> all = AllPositions(data);
-  const int64_t T = settings.config.train.context, longest = LongestOf(all);
-  if (longest <= T) return "";
-  const auto longer = std::ranges::count_if(all, [&](int64_t positions) { return positions > T; });
-  const std::string cut = fmt::format(
-      "{} of {} conversations are longer than a sequence of {} tokens; the longest has {}",
-      WithCommas(longer), WithCommas(std::ssize(all)), WithCommas(T), WithCommas(longest));
-  const auto asked = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
-  if (asked("train.context") || asked("model.n_positions")) return cut + "; they are truncated";
-  throw UsageError("conversations would be truncated", cut,
-                   fmt::format("{}; --context {} truncates them", WayOut(settings, longest), T));
-}
-
-namespace {
-
 struct Size {
   int64_t layers, heads, channels, context;
 };
@@ -169,8 +151,8 @@ std::string TimeGiven(double seconds, const TrainConfig& train) {
 class Chosen {
  public:
   template <class T>
-  Chosen& Set(const char* key, const T& value) {
-    values_.emplace_back(key, fmt::format("{}", value));
+  Chosen& Set(std::string key, const T& value) {
+    values_.emplace_back(std::move(key), fmt::format("{}", value));
     return *this;
   }
   // Makes them a preset of that name, and resolves the settings.
@@ -188,32 +170,6 @@ bool Asked(const RunSettings& settings, const char* key) {
   return settings.layers.layer(key) > Layer::kPreset;
 }
 
-}  // namespace
-
-bool SizeIsOpen(const Settings& layers) {
-  return std::ranges::all_of(
-      std::array{"n_layer", "n_head", "n_embd", "n_positions"},
-      [&](const std::string& key) { return layers.layer("model." + key) == Layer::kBuiltIn; });
-}
-
-std::string ChooseTokens(int64_t text_bytes) {
-  return text_bytes < kMuchText ? "char" : "";
-}
-
-void FollowEpochs(RunSettings& settings, const Dataset& data) {
-  TrainConfig& train = settings.config.train;
-  const bool chosen = settings.layers.layer("train.epochs") <= Layer::kPreset;  // with its steps
-  if (train.epochs == 0 || chosen || !train.budget.empty()) return;
-  if (settings.layers.layer("train.order") == Layer::kBuiltIn && train.rng != "torch") {
-    Chosen().Set("train.order", "epochs").Use(settings, "follows train.epochs");
-  }
-  settings.layers.Set(Layer::kFlag, "train.max_steps", std::to_string(StepsOfEpochs(data, train)),
-                      "follows train.epochs");
-  settings.Resolve();
-}
-
-namespace {
-
 // The steps that somebody asked for, in steps or in epochs of the batches that are decided.
 std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& data) {
   const TrainConfig& train = settings.config.train;
@@ -226,8 +182,7 @@ std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& da
 double AffordableSteps(const RunConfig& config, Backend& backend, double seconds) {
   const TrainConfig& train = config.train;
   const double rate = RateOf(config, train.context, backend, kMeasureSeconds * 1e10);
-  const auto tokens =
-      static_cast<double>(train.batch_size * train.grad_accumulation * train.context);
+  const auto tokens = static_cast<double>(train.tokens_per_step());
   return kTraining * seconds * rate /
          TrainFlops(config.model, train.context, train.lora).per_token() / tokens;
 }
@@ -246,6 +201,24 @@ bool IsOpen(const RunSettings& settings, const char* key) {
 
 }  // namespace
 
+bool SizeIsOpen(const Settings& layers) {
+  return std::ranges::all_of(
+      std::array{"n_layer", "n_head", "n_embd", "n_positions"},
+      [&](const std::string& key) { return layers.layer("model." + key) == Layer::kBuiltIn; });
+}
+
+void FollowEpochs(RunSettings& settings, const Dataset& data) {
+  TrainConfig& train = settings.config.train;
+  const bool chosen = settings.layers.layer("train.epochs") <= Layer::kPreset;  // with its steps
+  if (train.epochs == 0 || chosen || !train.budget.empty()) return;
+  if (settings.layers.layer("train.order") == Layer::kBuiltIn && train.rng != "torch") {
+    Chosen().Set("train.order", "epochs").Use(settings, "follows train.epochs");
+  }
+  settings.layers.Set(Layer::kFlag, "train.max_steps", std::to_string(StepsOfEpochs(data, train)),
+                      "follows train.epochs");
+  settings.Resolve();
+}
+
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds) {
   constexpr int64_t kTokensPerStep = 4096, kParts = 8, kFewSteps = 50;
@@ -263,8 +236,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
     train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
   }
   const double affordable = AffordableSteps(config, backend, seconds);
-  const double enough =
-      worthwhile / static_cast<double>(train.batch_size * train.grad_accumulation * T);
+  const double enough = worthwhile / static_cast<double>(train.tokens_per_step());
   const int64_t steps = std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
   Chosen()
       .Set("train.context", T)
@@ -280,15 +252,14 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
                        double seconds) {
   constexpr int64_t kSteps = 4000, kParts = 8;
   RunConfig& config = settings.config;
-  const auto given = [&](const char* key) { return Asked(settings, key); };
   const auto [size, affordable] =
-      LargestWorthy(config, given("train.context") ? config.train.context : 0, data, backend,
-                    kTraining * seconds);
+      LargestWorthy(config, Asked(settings, "train.context") ? config.train.context : 0, data,
+                    backend, kTraining * seconds);
   const double epoch = static_cast<double>(data.train().size());
   const double tokens = std::min(affordable, WorthwhileEpochs(config.train) * epoch);
   const int64_t T = config.train.context = size.context;
   const int64_t B = config.train.batch_size =
-      given("train.batch_size")
+      Asked(settings, "train.batch_size")
           ? config.train.batch_size
           : std::clamp<int64_t>(static_cast<int64_t>(tokens / static_cast<double>(kSteps * T)), 4,
                                 64);
@@ -386,6 +357,20 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
                             : fmt::format(" every {} steps", WithCommas(train.eval_every)));
 }
 
+std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data) {
+  const std::vector<int64_t> all = AllPositions(data);
+  const int64_t T = settings.config.train.context, longest = LongestOf(all);
+  if (longest <= T) return "";
+  const auto longer = std::ranges::count_if(all, [&](int64_t positions) { return positions > T; });
+  const std::string cut = fmt::format(
+      "{} of {} conversations are longer than a sequence of {} tokens; the longest has {}",
+      WithCommas(longer), WithCommas(std::ssize(all)), WithCommas(T), WithCommas(longest));
+  if (Asked(settings, "train.context") || Asked(settings, "model.n_positions"))
+    return cut + "; they are truncated";
+  throw UsageError("conversations would be truncated", cut,
+                   fmt::format("{}; --context {} truncates them", WayOut(settings, longest), T));
+}
+
 namespace {
 
 // The settings of how matrices start, which they do not here.
@@ -462,14 +447,13 @@ const FineTuning& WayOf(const TrainConfig& train) {
   return train.lora.on() ? kAdapters : kFull;
 }
 
-// The settings of a run with this one of its rates.
-std::vector<std::pair<std::string, std::string>> RatesFor(const GptConfig& model,
-                                                          const FineTuning& way, double rate) {
+// Sets the rates of a run, of which `rate` is the highest for a model of kRateChannels.
+void SetRates(const GptConfig& model, const FineTuning& way, double rate, Chosen& chosen) {
   const double wider = static_cast<double>(model.n_embd) / kRateChannels;
   const double exponent = wider < 1 ? kNarrowExponent : kWideExponent;
   const double highest = std::min(way.highest, rate / std::pow(wider, exponent));
-  return {{"train.learning_rate", fmt::format("{:.2g}", highest)},
-          {"train.min_lr", fmt::format("{:.2g}", highest / 10)}};
+  chosen.Set("train.learning_rate", fmt::format("{:.2g}", highest))
+      .Set("train.min_lr", fmt::format("{:.2g}", highest / 10));
 }
 
 std::string OfTokens(const Tokenizer& tokenizer, const std::filesystem::path& where) {
@@ -486,7 +470,7 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
                      "remove one of them");
   }
   GptConfig model = found.model.config;
-  std::vector<std::pair<std::string, std::string>> values;
+  Chosen values;
   const std::vector<Field> fields = model.Fields(), asked = settings.config.model.Fields();
   for (size_t i = 0; i < fields.size(); ++i) {
     const Field& field = fields[i];
@@ -495,24 +479,21 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
     if (!std::ranges::any_of(kOfTheTokenizer, is)) {
       RequireGoesTogether(layers, model, field, settings.config.model, asked[i]);
     }
-    values.emplace_back("model." + field.key, FieldText(field));
+    values.Set("model." + field.key, FieldText(field));
   }
   if (found.tokenizer != nullptr) {
     const bool own_file = std::filesystem::exists(found.path / kTokenizerFile);
-    values.emplace_back("data.tokenizer",
-                        own_file ? found.path.string() : settings.config.train.init);
+    values.Set("data.tokenizer", own_file ? found.path.string() : settings.config.train.init);
   }
   const FineTuning& way = WayOf(settings.config.train);
-  for (auto& rate : RatesFor(model, way, way.text_rate)) values.push_back(std::move(rate));
-  values.emplace_back("train.weight_decay", fmt::format("{:g}", way.weight_decay));
-  values.emplace_back("train.beta2", "0.999");  // what is left of large gradients keeps steps small
+  SetRates(model, way, way.text_rate, values);
+  values.Set("train.weight_decay", way.weight_decay);
+  values.Set("train.beta2", "0.999");  // what is left of large gradients keeps steps small
   if (settings.config.train.lora.on()) {
-    values.emplace_back("lora.alpha", fmt::format("{:g}", kAdapterAlpha));
-    values.emplace_back("lora.targets", kAdapterTargets);
+    values.Set("lora.alpha", kAdapterAlpha).Set("lora.targets", kAdapterTargets);
   }
-  values.emplace_back("train.first_eval_batches", "0");  // what is learned is compared with it
-  layers.UsePreset("--init", values);
-  settings.Resolve();
+  values.Set("train.first_eval_batches", 0);  // what is learned is compared with it
+  values.Use(settings, "--init");
 }
 
 std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend& backend,
@@ -558,12 +539,11 @@ std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend
     // With a budget they are the most that the clock may make of it.
     if (train.budget.empty()) train.epochs = static_cast<double>(steps) / epoch;
   }
+  Chosen chosen;
   if (data.info().chat) {
-    const FineTuning& way = WayOf(train);
-    settings.layers.UsePreset("automatic", RatesFor(config.model, way, way.chat_rate));
+    SetRates(config.model, WayOf(train), WayOf(train).chat_rate, chosen);
   }
-  Chosen()
-      .Set("train.context", train.context)
+  chosen.Set("train.context", train.context)
       .Set("train.batch_size", train.batch_size)
       .Set("train.order", train.order)
       .Set("train.epochs", fmt::format("{:.6g}", train.epochs))

@@ -19,12 +19,6 @@ namespace folio {
 // Returns whether no setting says how large the model is. REQUIRES: Settings::Resolve.
 bool SizeIsOpen(const Settings& layers);
 
-// The tokenizer for so many bytes of text: "char", or "" where a byte-level BPE learned from the
-// text is worth it.
-std::string ChooseTokens(int64_t text_bytes);
-inline constexpr int64_t kChosenVocabulary = 4096;  // of that BPE
-inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which it is
-
 // Sets, as a preset would, size, steps and the rates that go with them, so that training takes
 // about `seconds` on this machine, of which some go into measuring it; and says in two lines what
 // it chose and why. Text that would be read too often makes the run shorter. REQUIRES: resolved

@@ -12,7 +12,6 @@
 #include "folio/io/model_dir.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/base_model.h"
-#include "folio/model_files/same_model.h"
 #include "folio/run/automatic_settings.h"
 #include "folio/run/prepared_run.h"
 #include "folio/train/checkpoints.h"

@@ -8,16 +8,10 @@
 #include "folio/io/posix.h"
 
 namespace folio {
-namespace {
-
-using Descriptor = internal::FileDescriptor;
-using internal::OpenIfRegular;
-
-}  // namespace
 
 bool GrowingLines::Rewound() {
   if (offset_ == 0) return false;
-  const Descriptor fd = OpenIfRegular(file_);
+  const internal::FileDescriptor fd = internal::OpenIfRegular(file_);
   struct stat now = {};
   char before = 0;
   const bool same =
@@ -32,7 +26,7 @@ bool GrowingLines::Rewound() {
 }
 
 bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view line)>& take) {
-  const Descriptor fd = OpenIfRegular(file_);
+  const internal::FileDescriptor fd = internal::OpenIfRegular(file_);
   struct stat now = {};
   if (fd.get() < 0 || fstat(fd.get(), &now) != 0) return false;
   device_ = now.st_dev;
@@ -60,7 +54,7 @@ bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view
 }
 
 void GrowingLines::SkipToEnd() {
-  const Descriptor fd = OpenIfRegular(file_);
+  const internal::FileDescriptor fd = internal::OpenIfRegular(file_);
   struct stat now = {};
   if (fd.get() < 0 || fstat(fd.get(), &now) != 0) return;
   device_ = now.st_dev;

@@ -45,6 +45,10 @@ std::string MakeTogether(const RunRanks& ranks, const std::function<std::string(
 // The file that holds what standard input gave, while the data is made.
 constexpr char kStandardInputFile[] = ".input";
 
+// The bytes of text from which a byte-level BPE learned from the text is worth it, and its size.
+constexpr int64_t kMuchText = 20'000'000;
+constexpr int64_t kChosenVocabulary = 4096;
+
 constexpr char kWhyHeldOut[] =
     "training evaluates the model on held-out text and keeps the best checkpoint";
 
@@ -97,6 +101,7 @@ void LearnTokenizer(const PreparedRun& run, const std::vector<std::string>& file
 
 // Makes the data and returns its directory.
 std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Workers* workers) {
+  const DataConfig& data = run.config().data;
   const fs::path tokenizer = run.Parts() / kRunTokenizerDir,
                  input = run.Parts() / kStandardInputFile;
   if (run.automatic && run.settings.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
@@ -106,8 +111,8 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
       SaveStandardInput(input.string());
       std::ranges::replace(from, "-", input.string());
     }
-    std::string name = ChooseTokens(TextBytes(from, TextsOf(run), kMuchText));
-    if (name.empty()) {
+    std::string name = "char";
+    if (TextBytes(from, TextsOf(run), kMuchText) >= kMuchText) {
       LearnTokenizer(run, from, tokenizer);
       name = (run.options.out / kRunTokenizerDir).string();
     }
@@ -118,23 +123,22 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
   PrepareOptions prepare = {.files = files,
                             .tokenizer = TokenizerPlace(run),
                             .out = (run.Parts() / kRunDataDir).string(),
-                            .val_fraction = run.config().data.val_fraction,
-                            .val_split = run.config().data.val_split,
+                            .val_fraction = data.val_fraction,
+                            .val_split = data.val_split,
                             .overwrite = true,
-                            .field = run.config().data.field,
-                            .chat_template = run.config().data.chat_template,
-                            .raw = run.config().data.raw,
+                            .field = data.field,
+                            .chat_template = data.chat_template,
+                            .raw = data.raw,
                             .standard_input = fs::exists(input) ? input.string() : "",
                             .keep_partial = false,
                             .workers = workers};
-  const bool of_model =
-      !run.config().train.init.empty() && run.config().data.tokenizer == run.config().train.init;
-  if (of_model || !run.config().data.add_tokens.empty()) {
+  const std::string& model = run.config().train.init;
+  prepare.added_tokens = !data.add_tokens.empty();
+  if ((!model.empty() && data.tokenizer == model) || prepare.added_tokens) {
     const std::unique_ptr<Tokenizer> extended = AskedTokenizer(run);
     CreateDirectories(tokenizer);
     extended->Save(tokenizer.string());
     prepare.tokenizer = tokenizer.string();
-    prepare.added_tokens = !run.config().data.add_tokens.empty();
   }
   if (run.options.prepare) {
     run.options.prepare(prepare);

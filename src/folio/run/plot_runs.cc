@@ -219,16 +219,9 @@ std::string NoDifferences(std::span<const PlottedRun> runs) {
   return "The runs have the same settings.";
 }
 
-// JSON has no NaN and no infinity: as metrics.jsonl writes them.
-Json Number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
 Json Numbers(std::span<const double> values) {
   Json numbers = Json::array();
-  for (const double value : values) numbers.push_back(Number(value));
+  for (const double value : values) numbers.push_back(MetricJson(value));
   return numbers;
 }
 
@@ -241,7 +234,7 @@ Json RunAsJson(const PlottedRun& run, std::span<const Metric> metrics, bool seri
     const Track track = TrackOf(run, metric);
     if (track.values.empty()) continue;
     Json& values = json["metrics"][metric.key];
-    values["final"] = Number(track.values.back());
+    values["final"] = MetricJson(track.values.back());
     values["final_step"] = static_cast<int64_t>(track.steps.back());
     if (metric.lower_is_better && track.lowest) {
       values["best"] = track.values[*track.lowest];

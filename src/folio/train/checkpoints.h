@@ -37,12 +37,6 @@ void SaveTrainedModel(const std::filesystem::path& dir, const GptWeights& weight
                       const GptWeights* merged, const Tokenizer* tokenizer,
                       const std::string& base = {});
 
-// Writes the adapters of `weights` alone into a directory that is there, with the name of the model
-// that they are for; and the tokenizer, unless it is null. Other parameters of `weights` may be
-// empty.
-void SaveTrainedAdapter(const std::filesystem::path& dir, const GptWeights& weights,
-                        const BaseModel& base, const Tokenizer* tokenizer);
-
 // The contents of a checkpoint. Nothing of them may change while it is written.
 struct CheckpointParts {
   const GptWeights& weights;              // as they are trained

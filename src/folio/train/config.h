@@ -78,6 +78,8 @@ struct TrainConfig {
   double max_seconds() const;     // max_time; infinite for no limit
   double budget_seconds() const;  // 0 for none
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
+  // The tokens that a step trains on, of all ranks. REQUIRES: context is set.
+  int64_t tokens_per_step() const { return batch_size * grad_accumulation * context; }
   // Returns whether checkpoints hold adapters alone.
   bool saves_adapters() const { return save == "adapter"; }
   // Returns whether the evaluation before the first step has first_eval_batches at most.

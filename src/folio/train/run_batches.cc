@@ -85,7 +85,7 @@ void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool
 
 RunBatches::RunBatches(const Dataset& data, const TrainConfig& config)
     : short_batches_(config.first_eval_batches),
-      worthwhile_steps_(WorthwhileSteps(config, config.context, data.train().size())) {
+      worthwhile_steps_(WorthwhileSteps(config, data.train().size())) {
   if (data.info().chat) {
     DivideConversations(data, config);
   } else {

@@ -6,24 +6,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <limits>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
-#include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 
 namespace folio {
 namespace {
-
-// A number as JSON writes it; NaN and infinities, which JSON lacks, as strings.
-Json Number(double value) {
-  if (value != value) return "nan";
-  if (value - value != 0) return value > 0 ? "inf" : "-inf";
-  return value;
-}
 
 std::optional<double> NumberOf(const Json& json) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -36,7 +29,7 @@ std::optional<double> NumberOf(const Json& json) {
 
 Json Numbers(const std::vector<double>& values) {
   Json json = Json::array();
-  for (const double value : values) json.push_back(Number(value));
+  for (const double value : values) json.push_back(MetricJson(value));
   return json;
 }
 
@@ -51,7 +44,7 @@ std::string ToLine(const StepMetrics& m) {
   Json json;
   json["step"] = m.step;
   const auto put = [&](const char* key, const std::optional<double>& value) {
-    if (value) json[key] = Number(*value);
+    if (value) json[key] = MetricJson(*value);
   };
   put("loss", m.loss);
   put("lr", m.lr);
@@ -152,6 +145,12 @@ void ForLines(const std::filesystem::path& path, const std::string& text, const 
 }
 
 }  // namespace
+
+Json MetricJson(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
 
 std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
   const std::filesystem::path path = run / kMetricsFile;

@@ -31,6 +31,7 @@ struct TrainResult {
   int64_t best_step = 0;
 };
 
+class Json;
 class LineFile;
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
@@ -91,6 +92,9 @@ class RunLog {
  private:
   std::unique_ptr<LineFile> file_;
 };
+
+// A number as metrics.jsonl has it; NaN and infinities, which JSON lacks, as strings.
+Json MetricJson(double value);
 
 // All whole lines of RUN/metrics.jsonl. Throws a kInput Error if there is no such file or if a line
 // other than the last is not what Write makes.

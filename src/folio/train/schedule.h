@@ -25,8 +25,9 @@ std::string DescribeDecay(const TrainConfig& config);
 // heart.
 double WorthwhileEpochs(const TrainConfig& config);
 
-// The largest number of steps that a run with train.budget makes on so many tokens.
-int64_t WorthwhileSteps(const TrainConfig& config, int64_t T, int64_t train_tokens);
+// The largest number of steps that a run with train.budget makes on so many tokens. REQUIRES:
+// context is set.
+int64_t WorthwhileSteps(const TrainConfig& config, int64_t train_tokens);
 
 // The number of steps that a run makes in the time that it has, corrected while it runs by the
 // durations of its steps, recent ones above all, and of the pauses between them. It has no clock of

@@ -10,8 +10,7 @@
 
 #include "folio/backend/decorated_backends.h"
 #include "folio/data/dataset.h"
-#include "folio/io/model_dir.h"
-#include "folio/model_files/checkpoint.h"
+#include "folio/model_files/stored_model.h"
 #include "folio/ranks/group.h"
 #include "folio/text/tokenizer.h"
 #include "folio/train/checkpoints.h"
@@ -115,6 +114,7 @@ class Trainer {
  private:
   void FetchBatch(int64_t turn);
   std::optional<StepMetrics> TakeStep();  // none for a step that was dropped
+  void Stamp(StepMetrics& metrics) const;
   double Accumulate();
   void Sample();
   void Poll();
