@@ -121,7 +121,7 @@ std::filesystem::path DirectoryOf(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : ".";
 }
 
-// Reads a file that will be written again: none that a link leads to.
+// Reads a file that will be replaced, and so must not be a symbolic link.
 std::string ReadOwn(const std::filesystem::path& file) {
   struct stat info = {};
   if (internal::HeldName(file).Stat(info) == 0 && S_ISLNK(info.st_mode)) {
@@ -130,8 +130,7 @@ std::string ReadOwn(const std::filesystem::path& file) {
   return ReadFile(file, kMostLogBytes);
 }
 
-// Calls visit(metrics, end) for each whole line of the log, `end` being the offset behind it, until
-// it returns false. What a crash tore is no line.
+// Calls visit(line, where) for each complete line, with its line break, until it returns false.
 template <class Visit>
 void ForLines(const std::filesystem::path& path, const std::string& text, const Visit& visit) {
   size_t begin = 0;
@@ -139,7 +138,7 @@ void ForLines(const std::filesystem::path& path, const std::string& text, const 
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) return;
     const std::string where = fmt::format("{}:{}", path.string(), line);
-    if (!visit(FromLine(text.substr(begin, end - begin), where), end + 1)) return;
+    if (!visit(text.substr(begin, end + 1 - begin), where)) return;
     begin = end + 1;
   }
 }
@@ -155,10 +154,11 @@ Json MetricJson(double value) {
 std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
   const std::filesystem::path path = run / kMetricsFile;
   std::vector<StepMetrics> all;
-  ForLines(path, ReadFile(path, kMostLogBytes), [&](const StepMetrics& metrics, size_t /*end*/) {
-    all.push_back(metrics);
-    return true;
-  });
+  ForLines(path, ReadFile(path, kMostLogBytes),
+           [&](const std::string& line, const std::string& where) {
+             all.push_back(FromLine(line, where));
+             return true;
+           });
   return all;
 }
 
@@ -169,25 +169,20 @@ void RepairLines(const std::filesystem::path& file) {
       file.parent_path() / (file.stem().string() + ".damaged" + file.extension().string());
   const std::string text = ReadOwn(file);
   std::string sound, damaged;
-  size_t begin = 0;
-  for (int64_t line = 1; begin < text.size(); ++line) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const std::string whole = text.substr(begin, end + 1 - begin);
-    const std::string where = fmt::format("{}:{}", file.string(), line);
+  ForLines(file, text, [&](const std::string& line, const std::string& where) {
     try {
-      FromLine(whole, where);
-      sound += whole;
+      FromLine(line, where);
+      sound += line;
     } catch (const Error& error) {
       LogWarning(fmt::format("{}: damaged line, moved to {}", where, aside.filename().string()));
-      damaged += whole;
+      damaged += line;
     }
-    begin = end + 1;
-  }
+    return true;
+  });
   if (damaged.empty()) return;
   const bool before = internal::IsThere(aside);
   WriteFileAtomically(aside, (before ? ReadOwn(aside) : "") + damaged);
-  WriteFileAtomically(file, sound + text.substr(begin));
+  WriteFileAtomically(file, sound + text.substr(sound.size() + damaged.size()));
 }
 
 void CutLines(const std::filesystem::path& file, int64_t end) {
@@ -196,9 +191,9 @@ void CutLines(const std::filesystem::path& file, int64_t end) {
   RepairLines(file);
   const std::string text = ReadOwn(file);
   size_t kept = 0;
-  ForLines(file, text, [&](const StepMetrics& line, size_t behind) {
-    const bool before = line.step < end;
-    if (before) kept = behind;
+  ForLines(file, text, [&](const std::string& line, const std::string& where) {
+    const bool before = FromLine(line, where).step < end;
+    if (before) kept += line.size();
     return before;
   });
   if (kept == text.size()) return;

@@ -316,7 +316,7 @@ TrainResult Trainer::Run() {
           .best_step = state_.best_step};
 }
 
-// The clock says how many steps a run with a budget makes.
+// The clock has decided how many steps a run with a budget makes.
 void Trainer::SetSteps(int64_t steps) {
   config_.max_steps = state_.budget->steps = steps;
   if (ranks_.first() && hooks_.on_plan) hooks_.on_plan(steps);
@@ -341,7 +341,7 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
   }
 }
 
-// Parameters, the state of the optimizer and that of the run become as they were.
+// Restores the parameters, and the state of the optimizer and of the run.
 void Trainer::Load(const std::filesystem::path& checkpoint) {
   const bool adapters = config_.lora.on();
   if (!config_.saves_adapters()) {  // else the trainer was made with the model that they are for
@@ -379,14 +379,14 @@ void Trainer::BeginSave(bool asked) {
   policy_.Begin(state_, last);
 }
 
-// The last checkpoint: without it the run may not end well.
+// Writes the last checkpoint; throws if that is impossible.
 void Trainer::SaveToEnd() {
   policy_.Finish(state_);
   BeginSave(true);
   policy_.FinishLast(state_);
 }
 
-// Goes back to the newest checkpoint whose next step was made, and leaves out the data since then.
+// Returns to the newest checkpoint whose next step was made, and skips the data since then.
 bool Trainer::RollBackIfLost() {
   if (!rollback_.due()) return false;
   policy_.Finish(state_);
