@@ -26,7 +26,7 @@
 namespace folio {
 namespace {
 
-// Elements that one thread takes at a time: small beside any cache, large beside the taking.
+// Elements that a thread takes at a time: they fit in any cache, and are worth the synchronisation.
 constexpr int64_t kPassGrain = 1 << 15;
 
 constexpr MatmulShape kGpt2[] = {
@@ -34,7 +34,7 @@ constexpr MatmulShape kGpt2[] = {
 constexpr MatmulShape kSmall[] = {{768, 128, 384}, {768, 128, 128}, {768, 128, 512},
                                   {768, 512, 128}, {768, 128, 65},  {1, 128, 512}};
 
-// Growing, each near what the one before it lets expect.
+// Growing, so that each shape predicts the time of the next.
 constexpr MatmulShape kPeak[] = {{64, 256, 256},     {256, 768, 768},    {1024, 1024, 1024},
                                  {1024, 1024, 4096}, {1024, 4096, 1024}, {2048, 2048, 2048}};
 
@@ -61,8 +61,8 @@ void FillArray(const Tensor& tensor) {
   });
 }
 
-// Runs rounds, each of which adds to the timings that it is given, in turns: one that does not
-// count, then at least three, and for `seconds`.
+// Runs rounds, each of which adds to the timings that it gets: one that does not count, then at
+// least three, for at least `seconds`.
 template <class Timings, class Round>
 Timings TakeTurns(Timings timings, double seconds, const Round& round) {
   constexpr int kFewestRounds = 3;
@@ -307,7 +307,7 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
     *array = arena.Get(plan, id++);
     FillArray(*array);
   }
-  backend.Run(Fill{.out = weight, .value = 1});  // what is made again and again keeps its size
+  backend.Run(Fill{.out = weight, .value = 1});  // repeated results keep their magnitude
   std::vector<float> inv_freq(static_cast<size_t>(D / 2));
   for (size_t i = 0; i < inv_freq.size(); ++i) {
     inv_freq[i] = static_cast<float>(std::pow(1e4, -2.0 * static_cast<double>(i) / D));
@@ -401,8 +401,8 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
 
 namespace {
 
-// Bytes of the matrices that every token goes through: of the embeddings it looks up a row, unless
-// they are the head too.
+// The bytes of the matrices that each token multiplies with: without embeddings, unless they are
+// the head too.
 double WeightBytes(const GptWeights& weights) {
   double bytes = 0;
   for (size_t i = 0; i < weights.tensors().size(); ++i) {

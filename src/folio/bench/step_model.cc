@@ -35,7 +35,7 @@ double SimulatedGroup::Wait(double now, uint64_t ticket) {
   FOLIO_CHECK(ticket <= begun_, "nobody began it");
   // Nothing else is begun until then, so that the thread's future is known as far as it is needed.
   RunUntilDone(ticket);
-  // Times that lie ahead are of the all-to-all waited for: the thread has done nothing after it.
+  // A later time of the thread is the end of this all-to-all: it has done nothing after it.
   const double then = ticket == 0 ? now : std::max(now, thread_);
   seconds_waited_ += then - now;
   return then;
@@ -85,12 +85,12 @@ struct BucketShare {
 
   int64_t layer;
   double size;    // elements
-  double piece;   // of the rank that has most of it
-  double others;  // that this rank has to get of the others, or to give them: whatever is more
+  double piece;   // elements of the rank that has most of them
+  double others;  // that this rank receives from the others, or sends to them, whichever is more
   double update_bytes;  // that the optimizer reads and writes for the piece
 };
 
-// The seconds that parts of a step take a rank when nothing holds it up.
+// The seconds of the parts of a step of a rank that never waits.
 struct Durations {
   Durations(const TrainShape& shape, const RankRates& rank) {
     const GptConfig& model = shape.model;
@@ -149,8 +149,8 @@ class SimulatedRank {
       step.seconds = step.computing();
       return step;
     }
-    // The group's thread takes time from those that compute, which makes them slower throughout:
-    // found by a step at full speed.
+    // The group's thread takes processor time from those that compute: a first step at full speed
+    // shows how much slower they are.
     TakeStep();
     const double stolen = rank_.threads == 0 ? 0 : thread_seconds_ / rank_.threads;
     slower_ = 1 + stolen / step.computing();
@@ -262,7 +262,7 @@ class SimulatedRank {
   std::vector<uint64_t> places_;              // that the gradients of blocks take in turns
 };
 
-// Returns what would make it shortest, if it did not count.
+// Returns the cause without which the step would be shortest.
 StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkRates& network,
                   double seconds, double computing) {
   constexpr double kLittle = 1.1;

@@ -169,14 +169,14 @@ std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tok
 
 namespace {
 
-// EndingScore holds what a model says of an ending.
+// The prediction of an ending by a model.
 struct EndingScore {
   double log_probability = 0;
   int64_t tokens = 0, characters = 0;
 };
 
-// The endings that are chosen by ln p, by that for each character, and for each token: the first of
-// the largest.
+// The endings chosen by ln p, ln p per character and ln p per token: the first with the largest
+// one.
 std::array<size_t, 3> Choose(const std::vector<EndingScore>& endings) {
   std::array<size_t, 3> chosen = {};
   std::array<double, 3> best;
@@ -258,7 +258,7 @@ class ClozeMeter {
     for (const TextWindow& window : windows) positions_ += std::ssize(window.ids);
     std::ranges::move(windows, std::back_inserter(windows_));
     waiting_.push_back(std::move(next));
-    // Enough that some are of like length.
+    // Enough windows for some of them to have similar lengths.
     if (positions_ >= 4 * predictor_.positions()) Run();
   }
 
@@ -280,8 +280,9 @@ class ClozeMeter {
     ++progress_.done;
   }
 
-  // Adds the item as an earlier call has measured it, and returns true; else nothing is taken from
-  // that call any more. A line fits if its numbers give that line again.
+  // Adds the item as an earlier call has measured it, and returns true; if its line is damaged,
+  // drops the rest of that call's and returns false. A line is valid if its numbers give the same
+  // line.
   bool AddFromBefore(WaitingItem item) {
     const std::string_view line = out_->Next(1);
     try {

@@ -128,7 +128,7 @@ Report RotaryWalk(const LessonInput& in) {
                         .positions = PositionsOf(in, kFar)});
 }
 
-// The walk through numbers of one's own or, with a model, through a layer of it.
+// The walk through the input's numbers or, with a model, through one of its layers.
 template <Report (*of_numbers)(Backend&, std::span<const float>),
           Report (*of_layer)(Backend&, const LessonModel&, std::string_view, int64_t)>
 Report NumbersOrLayer(const LessonInput& in) {

@@ -46,7 +46,7 @@ int64_t LongestConversation(const Dataset& data) {
   return LongestOf(AllPositions(data));
 }
 
-// The ways to leave all of them whole.
+// Returns a way to keep all conversations whole.
 std::string WayOut(const RunSettings& settings, int64_t longest) {
   const GptConfig& model = settings.config.model;
   const bool chosen = settings.layers.origin("model.n_positions") == "preset automatic";
@@ -65,30 +65,30 @@ constexpr Size kSizes[] = {{2, 2, 64, 64},   {3, 3, 96, 128},   {4, 4, 128, 128}
                            {4, 6, 192, 128}, {6, 4, 256, 256},  {6, 6, 384, 256},
                            {8, 8, 512, 256}, {12, 12, 768, 512}};
 
-// A model is worth its size if it sees so many tokens for each of its parameters; one twice as
+// A size is worthwhile if the model sees so many tokens for each of its parameters; one twice as
 // large would learn less in the same time. J. Hoffmann et al., arXiv:2203.15556, find about 20 for
 // models that see no token twice; small ones on small texts gain from being a little larger.
 constexpr double kTokensPerParameter = 10;
-// Parameters for each token of a text, beyond which it is learned by heart.
+// Parameters for each token of a text, beyond which a model memorises it.
 constexpr double kParametersPerToken = 2;
 constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
 
-// The time that is worth measuring for: a moment.
+// The time of a measurement.
 constexpr double kMeasureSeconds = 0.2;
 
-// The text decides how long a sequence can be: the held-out part has to hold one.
+// The longest sequence that both parts of the data can fill.
 int64_t LongestContext(const Dataset& data) {
   const int64_t shortest = std::min(data.train().size(), data.val().size());
   const auto room = static_cast<uint64_t>(std::max<int64_t>(2, shortest - 1));
   return static_cast<int64_t>(std::bit_floor(room));
 }
 
-// The longest sequence for conversations that is chosen without being asked for.
+// The longest sequence that is chosen for conversations.
 constexpr int64_t kMostChosen = 2048;
 
 struct Choice {
   Size size = kSizes[0];
-  double tokens = 0;  // that training can see in the time
+  double tokens = 0;  // the number on which it can train in the time
 };
 
 // Floating-point operations a second of training such a model with sequences of T, measured for
@@ -102,8 +102,8 @@ double RateOf(const RunConfig& config, int64_t T, Backend& backend, double flops
                           flops);
 }
 
-// The largest size that is worth it, for sequences of `context`, or as long as suits the size if
-// that is 0.
+// The largest worthwhile size, for sequences of `context` tokens, or of a length that suits the
+// size if that is 0.
 Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& data,
                      Backend& backend, double seconds) {
   std::optional<Choice> best;
@@ -138,7 +138,7 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
   return *best;
 }
 
-// Says how long the time is, and, where no setting says it, how to have more.
+// Describes the time of the run, and, if it is not set, how to set it.
 std::string TimeGiven(double seconds, const TrainConfig& train) {
   if (!train.budget.empty()) {
     return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
@@ -165,12 +165,12 @@ class Chosen {
   std::vector<std::pair<std::string, std::string>> values_;
 };
 
-// Returns whether a setting stronger than a preset says it.
+// Returns true if a setting stronger than a preset gives the value.
 bool Asked(const RunSettings& settings, const char* key) {
   return settings.layers.layer(key) > Layer::kPreset;
 }
 
-// The steps that somebody asked for, in steps or in epochs of the batches that are decided.
+// The number of steps that was set, in steps or in epochs of the chosen batches.
 std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& data) {
   const TrainConfig& train = settings.config.train;
   if (train.epochs > 0) return StepsOfEpochs(data, train);
@@ -178,7 +178,7 @@ std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& da
   return {};
 }
 
-// The steps, of the batches that are decided, that `seconds` are enough for.
+// The number of steps of the chosen batches that can be made in `seconds`.
 double AffordableSteps(const RunConfig& config, Backend& backend, double seconds) {
   const TrainConfig& train = config.train;
   const double rate = RateOf(config, train.context, backend, kMeasureSeconds * 1e10);
@@ -187,7 +187,7 @@ double AffordableSteps(const RunConfig& config, Backend& backend, double seconds
          TrainFlops(config.model, train.context, train.lora).per_token() / tokens;
 }
 
-// Describes the choice, and how long that is: `time`, or how often the data is read if that is "".
+// Describes the choice and its duration: `time`, or how often the data is read if that is "".
 std::string DescribeSteps(const TrainConfig& train, const Dataset& data, const std::string& time) {
   const double epochs = static_cast<double>(train.max_steps) / StepsPerEpoch(data, train);
   return fmt::format("automatic settings: {} steps of {} sequences of {} tokens, {}",
@@ -317,15 +317,15 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
   };
   const auto all = [&] { return EvaluationSizeOf(train, held_out_tokens).val; };
   const auto of_training = [&] { return EvaluationSizeOf(train, held_out_tokens).train; };
-  // Makes them rarer, as long as there are so many after the first.
+  // Makes evaluations rarer, unless fewer than `left` would remain after the first.
   const auto rarer = [&](int64_t left) {
     const int64_t next = train.eval_every + std::max<int64_t>(1, train.eval_every / 4);
     if (!every || train.eval_every == 0 || train.max_steps / next < left) return false;
     train.eval_every = next;
     return true;
   };
-  // First shorter ones, down to what says something, above all of held-out text, then fewer, as
-  // long as there is a curve, then whatever is left.
+  // Shortens evaluations first, to a few batches, then makes them rarer, as long as there is a
+  // curve, then does whatever else is possible.
   while (too_many()) {
     if (batches && all() > kFewBatches) {
       train.eval_batches = std::max(kFewBatches, all() / 2);
@@ -373,7 +373,7 @@ std::string RequireWholeConversations(const RunSettings& settings, const Dataset
 
 namespace {
 
-// The settings of how matrices start, which they do not here.
+// The settings of initialisation, which a trained model does not need.
 constexpr std::array kNotOfAModel = {"init", "initializer_range", "init_zero_positions",
                                      "init_scaled_residuals"};
 // The settings that the tokenizer of the data decides.
@@ -488,11 +488,11 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
   const FineTuning& way = WayOf(settings.config.train);
   SetRates(model, way, way.text_rate, values);
   values.Set("train.weight_decay", way.weight_decay);
-  values.Set("train.beta2", "0.999");  // what is left of large gradients keeps steps small
+  values.Set("train.beta2", "0.999");  // a long memory of large gradients keeps steps small
   if (settings.config.train.lora.on()) {
     values.Set("lora.alpha", kAdapterAlpha).Set("lora.targets", kAdapterTargets);
   }
-  values.Set("train.first_eval_batches", 0);  // what is learned is compared with it
+  values.Set("train.first_eval_batches", 0);  // the first evaluation shows what was learned
   values.Use(settings, "--init");
 }
 

@@ -41,7 +41,7 @@ struct Owner {
   std::string host;
 };
 
-// "PID HOST\n", or nothing if it is not written yet.
+// Reads "PID HOST\n"; nothing if it is not written yet.
 std::optional<Owner> ReadOwner(int fd) {
   std::array<char, 320> text = {};
   const ssize_t size = pread(fd, text.data(), text.size(), 0);
@@ -54,14 +54,13 @@ std::optional<Owner> ReadOwner(int fd) {
   return owner;
 }
 
-// Nothing is known of processes of another machine.
+// Returns true if the process exists, or is of another machine.
 bool MayLive(const Owner& owner) {
   return owner.host != HostName() || kill(owner.process, 0) == 0 || errno == EPERM;
 }
 
 [[noreturn]] void ThrowTaken(const fs::path& run, int fd) {
-  // The name there may be that of an owner that was killed, for the instant until the next one has
-  // written its own.
+  // The file may still name an owner that was killed, until the next one has written its own name.
   std::optional<Owner> owner;
   for (int i = 0; i < 20; ++i) {
     owner = ReadOwner(fd);
@@ -103,7 +102,7 @@ RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
           "'{}' is on a file system without locks ({}): make sure that only one run writes there",
           run.string(), internal::ErrnoText(errno)));
     }
-    // An owner that ended since the opening took the name away.
+    // An owner that ended after the opening has removed the file.
     if (!HasName(fd.get(), name)) continue;
     const std::string owner = fmt::format("{} {}\n", getpid(), HostName());
     // On a full disk the lock holds without it.
@@ -152,7 +151,7 @@ constexpr char kBegunDir[] = ".begun";
                      error.message(), "correct this, or choose another --out");
 }
 
-// Moves what a run consists of to another directory, as much as can be. Throws if not all.
+// Moves all parts of a run that can be moved to another directory. Throws if any could not.
 void MoveParts(const fs::path& from, const fs::path& to) {
   std::error_code last;
   for (const char* part : kParts) {
@@ -162,7 +161,7 @@ void MoveParts(const fs::path& from, const fs::path& to) {
   if (last) ThrowCannotMove(from, to, last);
 }
 
-// The last steps of a run that begins, and those of its recovery.
+// The last steps when a run begins, or is recovered.
 void TakePlace(const fs::path& run) {
   MoveParts(run / kBegunDir, run);
   internal::SyncDirectory(run);
@@ -170,7 +169,7 @@ void TakePlace(const fs::path& run) {
   internal::RemoveTree(run / kOldRunDir);
 }
 
-// Whatever is a link of what lies in a run under `name`, or nothing.
+// Returns a symbolic link at or below `name` in a run; empty if there is none.
 fs::path FindLink(const fs::path& run, const fs::path& name) {
   std::error_code ignored;
   if (fs::is_symlink(run / name, ignored)) return run / name;
@@ -273,7 +272,7 @@ void NewRun::Begun() {
   }
   internal::SyncDirectory(path());
   internal::SyncDirectory(run_);
-  // Before this step the old run stands, after it the new one.
+  // Until this step the old run is valid, after it the new one.
   if (const std::error_code error = internal::Rename(path(), run_ / kBegunDir)) {
     ThrowCannotMove(path(), run_, error);
   }
@@ -294,7 +293,7 @@ NewRun::~NewRun() {
 
 void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed,
                  uint64_t checkpoint_bytes, int64_t together) {
-  // A number that cannot be known is the largest.
+  // An unknown number is the largest.
   if (disk.capacity == 0 || disk.available + 1 == 0) return;
   const uint64_t free_bytes = disk.available + freed;
   const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };
