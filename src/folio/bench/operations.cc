@@ -134,6 +134,80 @@ MatmulShape FitToSpeed(Backend& backend, MatmulShape shape) {
   return shape;
 }
 
+// The arrays qkv, out, lse, d_out and d_qkv.
+MemoryPlan AttentionPlan(const AttentionShape& shape) {
+  const HeadLayout heads{shape.H, shape.H, shape.D};
+  const int64_t N = shape.B * shape.T;
+  return PlanOf({{shape.dtype, {N, heads.qkv_width()}},
+                 {shape.dtype, {N, heads.q_width()}},
+                 {Dtype::kF32, {shape.B, shape.H, shape.T}},
+                 {shape.dtype, {N, heads.q_width()}},
+                 {shape.dtype, {N, heads.qkv_width()}}});
+}
+
+// Reads an array on all threads; the sum keeps the compiler from leaving that out.
+uint32_t ReadAll(const float* x, int64_t n) {
+  std::atomic<uint32_t> total = 0;
+  ParallelRange(n, kPassGrain, [&](int64_t begin, int64_t end, int) {
+    uint32_t sum = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, x + i, sizeof(bits));
+      sum += bits;
+    }
+    total.fetch_add(sum, std::memory_order_relaxed);
+  });
+  return total;
+}
+
+// Copies an array to another one of its size on all threads.
+void CopyAll(const Tensor& from, const Tensor& to) {
+  ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
+                [&](int64_t begin, int64_t end, int) {
+                  std::memcpy(to.raw() + begin, from.raw() + begin,
+                              static_cast<size_t>(end - begin));
+                });
+}
+
+MemoryPlan RowPlan(const RowShape& s) {
+  const Shape channels = {s.N, s.C}, both = {s.N, 2 * s.F};
+  return PlanOf({{Dtype::kF32, channels},          // x
+                 {Dtype::kF32, channels},          // d_x
+                 {s.dtype, channels},              // a norm's result, or the gradient of that
+                 {s.dtype, channels},              // heads
+                 {s.dtype, channels},              // heads as they were
+                 {s.dtype, both},                  // gate and up
+                 {s.dtype, both},                  // their gradients
+                 {s.dtype, {s.N, s.F}},            // what the gate lets through, or its gradient
+                 {Dtype::kF32, {s.N}},             // mean
+                 {Dtype::kF32, {s.N}},             // rstd
+                 {Dtype::kF32, {s.N, s.C / s.D}},  // rstd of heads
+                 {Dtype::kF32, {s.N, s.D}},        // angles
+                 {Dtype::kF32, {s.C}},             // weight
+                 {Dtype::kF32, {s.C}},             // d_weight
+                 {Dtype::kF32, {s.C}}});           // d_bias
+}
+
+Shards OneBucket(int64_t parameters) {
+  return Shards({{.begin = 0, .end = parameters}}, /*ranks=*/1);
+}
+
+MemoryPlan ParametersAndGradients(int64_t parameters) {
+  return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
+}
+
+// The bytes of the matrices that each token multiplies with: without embeddings, unless they are
+// the head too.
+double WeightBytes(const GptWeights& weights) {
+  double bytes = 0;
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const ParamKind kind = weights.table().params()[i].kind;
+    if (kind == ParamKind::kEmbedding) continue;
+    bytes += static_cast<double>(weights.tensors()[i].bytes());
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::span<const MatmulShape> Gpt2Matmuls() {
@@ -186,21 +260,6 @@ double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
   return peak;
 }
 
-namespace {
-
-// The arrays qkv, out, lse, d_out and d_qkv.
-MemoryPlan AttentionPlan(const AttentionShape& shape) {
-  const HeadLayout heads{shape.H, shape.H, shape.D};
-  const int64_t N = shape.B * shape.T;
-  return PlanOf({{shape.dtype, {N, heads.qkv_width()}},
-                 {shape.dtype, {N, heads.q_width()}},
-                 {Dtype::kF32, {shape.B, shape.H, shape.T}},
-                 {shape.dtype, {N, heads.q_width()}},
-                 {shape.dtype, {N, heads.qkv_width()}}});
-}
-
-}  // namespace
-
 uint64_t AttentionBytes(const AttentionShape& shape) {
   return AttentionPlan(shape).arena_bytes();
 }
@@ -243,53 +302,6 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
     Time(to.backward, [&] { backend.Run(backward); });
   });
 }
-
-namespace {
-
-// Reads an array on all threads; the sum keeps the compiler from leaving that out.
-uint32_t ReadAll(const float* x, int64_t n) {
-  std::atomic<uint32_t> total = 0;
-  ParallelRange(n, kPassGrain, [&](int64_t begin, int64_t end, int) {
-    uint32_t sum = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, x + i, sizeof(bits));
-      sum += bits;
-    }
-    total.fetch_add(sum, std::memory_order_relaxed);
-  });
-  return total;
-}
-
-// Copies an array to another one of its size on all threads.
-void CopyAll(const Tensor& from, const Tensor& to) {
-  ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
-                [&](int64_t begin, int64_t end, int) {
-                  std::memcpy(to.raw() + begin, from.raw() + begin,
-                              static_cast<size_t>(end - begin));
-                });
-}
-
-MemoryPlan RowPlan(const RowShape& s) {
-  const Shape channels = {s.N, s.C}, both = {s.N, 2 * s.F};
-  return PlanOf({{Dtype::kF32, channels},          // x
-                 {Dtype::kF32, channels},          // d_x
-                 {s.dtype, channels},              // a norm's result, or the gradient of that
-                 {s.dtype, channels},              // heads
-                 {s.dtype, channels},              // heads as they were
-                 {s.dtype, both},                  // gate and up
-                 {s.dtype, both},                  // their gradients
-                 {s.dtype, {s.N, s.F}},            // what the gate lets through, or its gradient
-                 {Dtype::kF32, {s.N}},             // mean
-                 {Dtype::kF32, {s.N}},             // rstd
-                 {Dtype::kF32, {s.N, s.C / s.D}},  // rstd of heads
-                 {Dtype::kF32, {s.N, s.D}},        // angles
-                 {Dtype::kF32, {s.C}},             // weight
-                 {Dtype::kF32, {s.C}},             // d_weight
-                 {Dtype::kF32, {s.C}}});           // d_bias
-}
-
-}  // namespace
 
 uint64_t RowBytes(const RowShape& shape) {
   return RowPlan(shape).arena_bytes();
@@ -357,18 +369,6 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
   });
 }
 
-namespace {
-
-Shards OneBucket(int64_t parameters) {
-  return Shards({{.begin = 0, .end = parameters}}, /*ranks=*/1);
-}
-
-MemoryPlan ParametersAndGradients(int64_t parameters) {
-  return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
-}
-
-}  // namespace
-
 uint64_t OptimizerBytes(int64_t parameters) {
   MemoryPlan plan = ParametersAndGradients(parameters);
   Optimizer::AddTo(plan, {}, Dtype::kF32, OneBucket(parameters));
@@ -398,22 +398,6 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
     Time(to.adamw, [&] { optimizer.Step({.lr = 1e-5, .step = ++step}, 0, param, grad); });
   });
 }
-
-namespace {
-
-// The bytes of the matrices that each token multiplies with: without embeddings, unless they are
-// the head too.
-double WeightBytes(const GptWeights& weights) {
-  double bytes = 0;
-  for (size_t i = 0; i < weights.tensors().size(); ++i) {
-    const ParamKind kind = weights.table().params()[i].kind;
-    if (kind == ParamKind::kEmbedding) continue;
-    bytes += static_cast<double>(weights.tensors()[i].bytes());
-  }
-  return bytes;
-}
-
-}  // namespace
 
 GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
                                     const BenchGenerateOptions& options) {

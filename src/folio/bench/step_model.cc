@@ -279,26 +279,6 @@ StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkR
   return std::ranges::min_element(without, {}, &std::pair<double, StepBound>::first)->second;
 }
 
-}  // namespace
-
-StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
-                           const NetworkRates& network) {
-  FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
-                  shape.grad_accumulation % (shape.ranks * shape.reduce_every) == 0,
-              "ranks share the micro-batches evenly");
-  FOLIO_CHECK(rank.flops_per_second > 0 && rank.memory_bytes_per_second > 0 &&
-                  rank.sum_bytes_per_second > 0 && network.bits_per_second > 0,
-              "a rate is positive");
-  StepPrediction step = SimulatedRank(shape, rank, network).Run();
-  step.memory = PlannedBytes(shape);
-  step.tokens = shape.B * shape.T * shape.grad_accumulation;
-  step.flops = TrainFlops(shape.model, shape.T, shape.options.lora).per_step(step.tokens);
-  step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
-  return step;
-}
-
-namespace {
-
 constexpr double kPassSeconds = 3;  // that forward and backward are measured for
 constexpr int kPasses = 3;
 
@@ -336,7 +316,40 @@ double SumRate() {
   return 2 * kElements * sizeof(float) / Median(seconds);
 }
 
+struct Unit {
+  std::string_view name;
+  double value;
+};
+
+// A number of at least 0 and one of the units behind it; or NaN.
+double ParseWithUnit(std::string_view text, std::span<const Unit> units) {
+  double number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || !std::isfinite(number) || number < 0) return std::nan("");
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  for (const Unit& unit : units) {
+    if (rest == unit.name) return number * unit.value;
+  }
+  return number == 0 && rest.empty() ? 0 : std::nan("");
+}
+
 }  // namespace
+
+StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
+                           const NetworkRates& network) {
+  FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
+                  shape.grad_accumulation % (shape.ranks * shape.reduce_every) == 0,
+              "ranks share the micro-batches evenly");
+  FOLIO_CHECK(rank.flops_per_second > 0 && rank.memory_bytes_per_second > 0 &&
+                  rank.sum_bytes_per_second > 0 && network.bits_per_second > 0,
+              "a rate is positive");
+  StepPrediction step = SimulatedRank(shape, rank, network).Run();
+  step.memory = PlannedBytes(shape);
+  step.tokens = shape.B * shape.T * shape.grad_accumulation;
+  step.flops = TrainFlops(shape.model, shape.T, shape.options.lora).per_step(step.tokens);
+  step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
+  return step;
+}
 
 RankRates MeasureMemoryRates(Backend& backend) {
   constexpr int64_t kParameters = 8 << 20;
@@ -374,27 +387,6 @@ RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   rates.flops_per_second = MeasureStepRate(backend, part, kPasses, /*optimizer=*/false);
   return rates;
 }
-
-namespace {
-
-struct Unit {
-  std::string_view name;
-  double value;
-};
-
-// A number of at least 0 and one of the units behind it; or NaN.
-double ParseWithUnit(std::string_view text, std::span<const Unit> units) {
-  double number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || !std::isfinite(number) || number < 0) return std::nan("");
-  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
-  for (const Unit& unit : units) {
-    if (rest == unit.name) return number * unit.value;
-  }
-  return number == 0 && rest.empty() ? 0 : std::nan("");
-}
-
-}  // namespace
 
 double ParseBitsPerSecond(const std::string& text, const std::string& flag) {
   static constexpr Unit kUnits[] = {

@@ -47,7 +47,7 @@ std::vector<double> VariancesOfProducts(Backend& backend, int64_t width) {
   for (const double scale : {1.0, 1 / std::sqrt(static_cast<double>(width))}) {
     const StepTensor products = AttentionScores(q, k, 1, scale);
     const Tensor row = products.tensor().Reshape({1, kRows * kRows});
-    variances.push_back(Normalized(backend, row, {}, {}, 0).variance);
+    variances.push_back(Normalized(backend, row, 0).variance);
   }
   return variances;
 }
@@ -80,6 +80,66 @@ std::vector<float> CurvePoints() {
   std::vector<float> points;
   for (int i = 0; i <= 160; ++i) points.push_back(-4 + 8 * static_cast<float>(i) / 160);
   return points;
+}
+
+constexpr char kGatedIntro[] =
+    "A gated feed-forward part has two matrices side by side where GPT-2's has one. What the first "
+    "gives goes through a bend and becomes a gate; what the second gives is multiplied with it, "
+    "unit by unit, and a third matrix leads back into the stream. Llama, Qwen and Gemma are built "
+    "so: with SiLU it is called SwiGLU, with GELU GeGLU.";
+
+// silu(gate) * up for each pair: a row for each gate, a column for each up.
+Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
+  constexpr std::array<float, 5> kUps = {-2, -1, 0, 1, 2};
+  std::vector<std::vector<double>> rows;
+  for (const float gate : gates) {
+    StepTensor x({5, 2});
+    for (size_t i = 0; i < kUps.size(); ++i) {
+      x.data()[2 * i] = gate;
+      x.data()[2 * i + 1] = kUps[i];
+    }
+    const StepTensor out({5, 1});
+    backend.Run(GatedForward{.x = x, .out = out});
+    rows.push_back(Doubles(out));
+  }
+  return StackedValues(
+      rows,
+      {.rows = Labels(gates), .columns = Labels(kUps), .row_axis = "gate", .column_axis = "up"});
+}
+
+// The gradients of gate and up for up = 1 and a gradient of 1 of the result: a row for each gate.
+Matrix GateGradients(Backend& backend, std::span<const float> gates) {
+  const int64_t N = std::ssize(gates);
+  StepTensor x({N, 2}), d_out({N, 1});
+  for (int64_t i = 0; i < N; ++i) {
+    x.data()[2 * i] = gates[static_cast<size_t>(i)];
+    x.data()[2 * i + 1] = d_out.data()[i] = 1;
+  }
+  const StepTensor d_x({N, 2});
+  backend.Run(GatedBackward{.x = x, .d_out = d_out, .d_x = d_x});
+  return MatrixValues(d_x, {.rows = Labels(gates), .columns = {"gate", "up"}, .row_axis = "gate"});
+}
+
+// The units of a token with the largest results: gate, its activation, up, product.
+void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
+                       const Tensor& act, std::span<const size_t> units, Report& walk) {
+  const auto F = static_cast<size_t>(config.inner());
+  const StepTensor gates({1, config.inner()}, std::span(fc.data<float>(), F));
+  const StepTensor opened({1, config.inner()});
+  backend.Run(ActivationForward{.kind = config.activation_function, .x = gates, .out = opened});
+  std::vector<std::vector<double>> rows;
+  std::vector<std::string> labels;
+  for (const size_t unit : units) {
+    rows.push_back({fc.data<float>()[unit], opened.tensor().data<float>()[unit],
+                    fc.data<float>()[F + unit], act.data<float>()[unit]});
+    labels.push_back(fmt::format("unit {}", unit));
+  }
+  const std::string opens = fmt::format("{}(gate)", NameOf(config.activation_function));
+  walk.Add(
+      "strongest units", fmt::format("{} · up", opens),
+      StackedValues(rows, {.rows = std::move(labels), .columns = {"gate", opens, "up", "product"}}),
+      "The units whose product is largest for this token. The gate says how much of up comes "
+      "through, and up what that is, and with which sign: one of them alone makes nothing.");
 }
 
 }  // namespace
@@ -210,70 +270,6 @@ Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
       "trained with, and differences of this size add up over its layers.");
   return walk;
 }
-
-namespace {
-
-constexpr char kGatedIntro[] =
-    "A gated feed-forward part has two matrices side by side where GPT-2's has one. What the first "
-    "gives goes through a bend and becomes a gate; what the second gives is multiplied with it, "
-    "unit by unit, and a third matrix leads back into the stream. Llama, Qwen and Gemma are built "
-    "so: with SiLU it is called SwiGLU, with GELU GeGLU.";
-
-// silu(gate) * up for each pair: a row for each gate, a column for each up.
-Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
-  constexpr std::array<float, 5> kUps = {-2, -1, 0, 1, 2};
-  std::vector<std::vector<double>> rows;
-  for (const float gate : gates) {
-    StepTensor x({5, 2});
-    for (size_t i = 0; i < kUps.size(); ++i) {
-      x.data()[2 * i] = gate;
-      x.data()[2 * i + 1] = kUps[i];
-    }
-    const StepTensor out({5, 1});
-    backend.Run(GatedForward{.x = x, .out = out});
-    rows.push_back(Doubles(out));
-  }
-  return StackedValues(
-      rows,
-      {.rows = Labels(gates), .columns = Labels(kUps), .row_axis = "gate", .column_axis = "up"});
-}
-
-// The gradients of gate and up for up = 1 and a gradient of 1 of the result: a row for each gate.
-Matrix GateGradients(Backend& backend, std::span<const float> gates) {
-  const int64_t N = std::ssize(gates);
-  StepTensor x({N, 2}), d_out({N, 1});
-  for (int64_t i = 0; i < N; ++i) {
-    x.data()[2 * i] = gates[static_cast<size_t>(i)];
-    x.data()[2 * i + 1] = d_out.data()[i] = 1;
-  }
-  const StepTensor d_x({N, 2});
-  backend.Run(GatedBackward{.x = x, .d_out = d_out, .d_x = d_x});
-  return MatrixValues(d_x, {.rows = Labels(gates), .columns = {"gate", "up"}, .row_axis = "gate"});
-}
-
-// The units of a token with the largest results: gate, its activation, up, product.
-void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
-                       const Tensor& act, std::span<const size_t> units, Report& walk) {
-  const auto F = static_cast<size_t>(config.inner());
-  const StepTensor gates({1, config.inner()}, std::span(fc.data<float>(), F));
-  const StepTensor opened({1, config.inner()});
-  backend.Run(ActivationForward{.kind = config.activation_function, .x = gates, .out = opened});
-  std::vector<std::vector<double>> rows;
-  std::vector<std::string> labels;
-  for (const size_t unit : units) {
-    rows.push_back({fc.data<float>()[unit], opened.tensor().data<float>()[unit],
-                    fc.data<float>()[F + unit], act.data<float>()[unit]});
-    labels.push_back(fmt::format("unit {}", unit));
-  }
-  const std::string opens = fmt::format("{}(gate)", NameOf(config.activation_function));
-  walk.Add(
-      "strongest units", fmt::format("{} · up", opens),
-      StackedValues(rows, {.rows = std::move(labels), .columns = {"gate", opens, "up", "product"}}),
-      "The units whose product is largest for this token. The gate says how much of up comes "
-      "through, and up what that is, and with which sign: one of them alone makes nothing.");
-}
-
-}  // namespace
 
 Report ExplainGatedMlp(Backend& backend, std::span<const float> gates) {
   RequireNumbers(gates);

@@ -30,7 +30,7 @@ struct Scale {
 // The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
 void AddLayerNormSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps,
                        Report& walk) {
-  const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
+  const NormalizedRow normalized = Normalized(backend, x, eps);
   walk.AddNumbers("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
                   "Where the numbers of this token lie: one number for the whole row, whatever the "
                   "other tokens are.");
@@ -46,7 +46,7 @@ void AddLayerNormSteps(Backend& backend, const Tensor& x, const Scale& scale, do
   walk.AddNumbers("normalised", "(x − mean) / √(variance + eps)", ChannelValues(normalized.out),
                   "Now every token comes to the next layer at the same size, however large its "
                   "stream has grown.");
-  const NormalizedRow again = Normalized(backend, normalized.out, {}, {}, eps);
+  const NormalizedRow again = Normalized(backend, normalized.out, eps);
   walk.AddNumbers("check", "mean and variance of the normalised row",
                   Plain(RowValues({again.mean, again.variance}, {.columns = {"mean", "variance"}})),
                   "Mean 0 and, but for the small number under the root, variance 1.");
@@ -57,7 +57,7 @@ void AddLayerNormSteps(Backend& backend, const Tensor& x, const Scale& scale, do
                     "And one offset for each channel; they begin at 0.");
   }
   walk.Add("result", scale.bias ? "normalised · weight + bias" : "normalised · weight",
-           ChannelValues(Normalized(backend, x, scale.weight, scale.bias, eps).out),
+           ChannelValues(Normalized(backend, x, eps, scale.weight, scale.bias).out),
            "So a channel that matters can be made loud again, and one that does not, quiet.",
            ChannelFigure(x));
 }
@@ -103,7 +103,7 @@ void AddRmsNormSteps(Backend& backend, const Tensor& x, const Tensor& weight, do
                   "Every number keeps its sign and its share: only the length of the vector is "
                   "made the same for all tokens.");
   const RmsNormalizedRow again = RmsNormalized(backend, normalized.out, eps);
-  const double mean = Normalized(backend, normalized.out, {}, {}, eps).mean;
+  const double mean = Normalized(backend, normalized.out, eps).mean;
   walk.AddNumbers(
       "check", "mean and mean square of the normalised row",
       Plain(RowValues({mean, again.mean_square}, {.columns = {"mean", "mean square"}})),
@@ -126,14 +126,13 @@ void AddRmsNormSteps(Backend& backend, const Tensor& x, const Tensor& weight, do
              "This model has no weights here: the matrix behind the norm can learn them.",
              ChannelFigure(x));
   }
-  walk.Add(
-      "beside LayerNorm", "x / √(mean square + eps),  (x − mean) / √(variance + eps)",
-      StackedValues({Doubles(normalized.out), Doubles(Normalized(backend, x, {}, {}, eps).out)},
-                    {.rows = {"RMSNorm", "LayerNorm"},
-                     .columns = Numbered(x.count()),
-                     .column_axis = "channel"}),
-      "LayerNorm moves the row to mean 0 first. Where the mean is small beside the numbers, "
-      "as it is in most models, both are nearly the same.");
+  walk.Add("beside LayerNorm", "x / √(mean square + eps),  (x − mean) / √(variance + eps)",
+           StackedValues({Doubles(normalized.out), Doubles(Normalized(backend, x, eps).out)},
+                         {.rows = {"RMSNorm", "LayerNorm"},
+                          .columns = Numbered(x.count()),
+                          .column_axis = "channel"}),
+           "LayerNorm moves the row to mean 0 first. Where the mean is small beside the numbers, "
+           "as it is in most models, both are nearly the same.");
 }
 
 // Throws a kInput Error if squares of the numbers overflow float32.
@@ -206,7 +205,7 @@ Report ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   RequireNumbers(row);
   const auto C = static_cast<int64_t>(row.size());
   const StepTensor x({1, C}, row);
-  RequireModerate(Normalized(backend, x, {}, {}, 1e-5).variance);
+  RequireModerate(Normalized(backend, x, 1e-5).variance);
   const StepTensor weight = Cycle(C, {1, 2, 0.5}), bias = Cycle(C, {0, 0, 1});
   Report walk{.topic = "layernorm",
               .title = "LayerNorm: every token at the same size",

@@ -106,8 +106,8 @@ double Length(Backend& backend, const Tensor& row) {
   return std::sqrt(sum);
 }
 
-NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight,
-                         const Tensor& bias, double eps) {
+NormalizedRow Normalized(Backend& backend, const Tensor& row, double eps, const Tensor& weight,
+                         const Tensor& bias) {
   const int64_t C = row.count();
   StepTensor ones({C});
   std::fill_n(ones.data(), C, 1.0f);

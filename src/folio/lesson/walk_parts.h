@@ -68,8 +68,8 @@ struct NormalizedRow {
   double mean = 0, variance = 0, rstd = 0;
 };
 // An empty weight means ones. The variance is computed back from rstd = 1 / sqrt(variance + eps).
-NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight = {},
-                         const Tensor& bias = {}, double eps = 1e-5);
+NormalizedRow Normalized(Backend& backend, const Tensor& row, double eps = 1e-5,
+                         const Tensor& weight = {}, const Tensor& bias = {});
 
 // Throws a kUsage Error unless there is at least one number, and all are finite.
 void RequireNumbers(std::span<const float> numbers);

@@ -84,49 +84,6 @@ bool HasName(int fd, const internal::HeldName& name) {
          held.st_ino == named.st_ino;
 }
 
-}  // namespace
-
-RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
-    : path_(run / kLockFile), inside_(run) {
-  for (;;) {
-    const internal::HeldName name(path_);
-    // For writing: NFS gives no other lock that excludes.
-    FileDescriptor fd(name.Open(O_RDWR | O_CREAT | O_NOFOLLOW));
-    if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
-    if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno == EWOULDBLOCK) ThrowTaken(run, fd.get());
-      const bool no_locks = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
-      if (!no_locks) internal::ThrowCannotWrite(path_, errno);
-      LogWarning(fmt::format(
-          "'{}' is on a file system without locks ({}): make sure that only one run writes there",
-          run.string(), internal::ErrnoText(errno)));
-    }
-    // An owner that ended after the opening has removed the file.
-    if (!HasName(fd.get(), name)) continue;
-    const std::string owner = fmt::format("{} {}\n", getpid(), HostName());
-    // On a full disk the lock holds without it.
-    if (ftruncate(fd.get(), 0) == 0) (void)!pwrite(fd.get(), owner.data(), owner.size(), 0);
-    fd_ = fd.Release();
-    return;
-  }
-}
-
-RunLock::~RunLock() {
-  const internal::HeldName held(path_);
-  held.Remove(held.name());
-  close(fd_);
-}
-
-bool IsLocked(const fs::path& run) {
-  const FileDescriptor fd = internal::OpenIfRegular(run / kLockFile, O_NOFOLLOW);
-  if (fd.get() < 0) return false;
-  const std::optional<Owner> owner = ReadOwner(fd.get());
-  return owner && MayLive(*owner);
-}
-
-namespace {
-
 constexpr std::array kParts = {kRunConfigFile,
                                kRunDataDir,
                                kRunSourceFile,
@@ -181,6 +138,45 @@ fs::path FindLink(const fs::path& run, const fs::path& name) {
 }
 
 }  // namespace
+
+RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
+    : path_(run / kLockFile), inside_(run) {
+  for (;;) {
+    const internal::HeldName name(path_);
+    // For writing: NFS gives no other lock that excludes.
+    FileDescriptor fd(name.Open(O_RDWR | O_CREAT | O_NOFOLLOW));
+    if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
+    if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EWOULDBLOCK) ThrowTaken(run, fd.get());
+      const bool no_locks = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
+      if (!no_locks) internal::ThrowCannotWrite(path_, errno);
+      LogWarning(fmt::format(
+          "'{}' is on a file system without locks ({}): make sure that only one run writes there",
+          run.string(), internal::ErrnoText(errno)));
+    }
+    // An owner that ended after the opening has removed the file.
+    if (!HasName(fd.get(), name)) continue;
+    const std::string owner = fmt::format("{} {}\n", getpid(), HostName());
+    // On a full disk the lock holds without it.
+    if (ftruncate(fd.get(), 0) == 0) (void)!pwrite(fd.get(), owner.data(), owner.size(), 0);
+    fd_ = fd.Release();
+    return;
+  }
+}
+
+RunLock::~RunLock() {
+  const internal::HeldName held(path_);
+  held.Remove(held.name());
+  close(fd_);
+}
+
+bool IsLocked(const fs::path& run) {
+  const FileDescriptor fd = internal::OpenIfRegular(run / kLockFile, O_NOFOLLOW);
+  if (fd.get() < 0) return false;
+  const std::optional<Owner> owner = ReadOwner(fd.get());
+  return owner && MayLive(*owner);
+}
 
 bool HoldsRun(const fs::path& run) {
   return std::ranges::any_of(kParts,
