@@ -21,13 +21,12 @@
 #include "folio/model/decoder.h"
 #include "folio/tensor/dtype.h"
 #include "folio/tensor/memory_plan.h"
-#include "folio/train/config.h"
 #include "folio/train/optimizer.h"
 
 namespace folio {
 namespace {
 
-// Elements that one thread takes at a time: small beside any cache, large beside the taking.
+// Elements that a thread takes at a time: they fit in any cache, and are worth the synchronisation.
 constexpr int64_t kPassGrain = 1 << 15;
 
 constexpr MatmulShape kGpt2[] = {
@@ -35,7 +34,7 @@ constexpr MatmulShape kGpt2[] = {
 constexpr MatmulShape kSmall[] = {{768, 128, 384}, {768, 128, 128}, {768, 128, 512},
                                   {768, 512, 128}, {768, 128, 65},  {1, 128, 512}};
 
-// Growing, each near what the one before it lets expect.
+// Growing, so that each shape predicts the time of the next.
 constexpr MatmulShape kPeak[] = {{64, 256, 256},     {256, 768, 768},    {1024, 1024, 1024},
                                  {1024, 1024, 4096}, {1024, 4096, 1024}, {2048, 2048, 2048}};
 
@@ -62,8 +61,8 @@ void FillArray(const Tensor& tensor) {
   });
 }
 
-// Runs rounds, each of which adds to the timings that it is given, in turns: one that does not
-// count, then at least three, and for `seconds`.
+// Runs rounds, each of which adds to the timings that it gets: one that does not count, then at
+// least three, for at least `seconds`.
 template <class Timings, class Round>
 Timings TakeTurns(Timings timings, double seconds, const Round& round) {
   constexpr int kFewestRounds = 3;
@@ -135,6 +134,80 @@ MatmulShape FitToSpeed(Backend& backend, MatmulShape shape) {
   return shape;
 }
 
+// The arrays qkv, out, lse, d_out and d_qkv.
+MemoryPlan AttentionPlan(const AttentionShape& shape) {
+  const HeadLayout heads{shape.H, shape.H, shape.D};
+  const int64_t N = shape.B * shape.T;
+  return PlanOf({{shape.dtype, {N, heads.qkv_width()}},
+                 {shape.dtype, {N, heads.q_width()}},
+                 {Dtype::kF32, {shape.B, shape.H, shape.T}},
+                 {shape.dtype, {N, heads.q_width()}},
+                 {shape.dtype, {N, heads.qkv_width()}}});
+}
+
+// Reads an array on all threads; the sum keeps the compiler from leaving that out.
+uint32_t ReadAll(const float* x, int64_t n) {
+  std::atomic<uint32_t> total = 0;
+  ParallelRange(n, kPassGrain, [&](int64_t begin, int64_t end, int) {
+    uint32_t sum = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, x + i, sizeof(bits));
+      sum += bits;
+    }
+    total.fetch_add(sum, std::memory_order_relaxed);
+  });
+  return total;
+}
+
+// Copies an array to another one of its size on all threads.
+void CopyAll(const Tensor& from, const Tensor& to) {
+  ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
+                [&](int64_t begin, int64_t end, int) {
+                  std::memcpy(to.raw() + begin, from.raw() + begin,
+                              static_cast<size_t>(end - begin));
+                });
+}
+
+MemoryPlan RowPlan(const RowShape& s) {
+  const Shape channels = {s.N, s.C}, both = {s.N, 2 * s.F};
+  return PlanOf({{Dtype::kF32, channels},          // x
+                 {Dtype::kF32, channels},          // d_x
+                 {s.dtype, channels},              // a norm's result, or the gradient of that
+                 {s.dtype, channels},              // heads
+                 {s.dtype, channels},              // heads as they were
+                 {s.dtype, both},                  // gate and up
+                 {s.dtype, both},                  // their gradients
+                 {s.dtype, {s.N, s.F}},            // what the gate lets through, or its gradient
+                 {Dtype::kF32, {s.N}},             // mean
+                 {Dtype::kF32, {s.N}},             // rstd
+                 {Dtype::kF32, {s.N, s.C / s.D}},  // rstd of heads
+                 {Dtype::kF32, {s.N, s.D}},        // angles
+                 {Dtype::kF32, {s.C}},             // weight
+                 {Dtype::kF32, {s.C}},             // d_weight
+                 {Dtype::kF32, {s.C}}});           // d_bias
+}
+
+Shards OneBucket(int64_t parameters) {
+  return Shards({{.begin = 0, .end = parameters}}, /*ranks=*/1);
+}
+
+MemoryPlan ParametersAndGradients(int64_t parameters) {
+  return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
+}
+
+// The bytes of the matrices that each token multiplies with: without embeddings, unless they are
+// the head too.
+double WeightBytes(const GptWeights& weights) {
+  double bytes = 0;
+  for (size_t i = 0; i < weights.tensors().size(); ++i) {
+    const ParamKind kind = weights.table().params()[i].kind;
+    if (kind == ParamKind::kEmbedding) continue;
+    bytes += static_cast<double>(weights.tensors()[i].bytes());
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::span<const MatmulShape> Gpt2Matmuls() {
@@ -187,21 +260,6 @@ double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
   return peak;
 }
 
-namespace {
-
-// The arrays qkv, out, lse, d_out and d_qkv.
-MemoryPlan AttentionPlan(const AttentionShape& shape) {
-  const HeadLayout heads{shape.H, shape.H, shape.D};
-  const int64_t N = shape.B * shape.T;
-  return PlanOf({{shape.dtype, {N, heads.qkv_width()}},
-                 {shape.dtype, {N, heads.q_width()}},
-                 {Dtype::kF32, {shape.B, shape.H, shape.T}},
-                 {shape.dtype, {N, heads.q_width()}},
-                 {shape.dtype, {N, heads.qkv_width()}}});
-}
-
-}  // namespace
-
 uint64_t AttentionBytes(const AttentionShape& shape) {
   return AttentionPlan(shape).arena_bytes();
 }
@@ -245,58 +303,6 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
   });
 }
 
-namespace {
-
-// Reads an array on all threads; the sum keeps the compiler from leaving that out.
-uint32_t ReadAll(const float* x, int64_t n) {
-  std::atomic<uint32_t> total = 0;
-  ParallelRange(n, kPassGrain, [&](int64_t begin, int64_t end, int) {
-    uint32_t sum = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, x + i, sizeof(bits));
-      sum += bits;
-    }
-    total.fetch_add(sum, std::memory_order_relaxed);
-  });
-  return total;
-}
-
-// Copies an array to another one of its size on all threads.
-void CopyAll(const Tensor& from, const Tensor& to) {
-  ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
-                [&](int64_t begin, int64_t end, int) {
-                  std::memcpy(to.raw() + begin, from.raw() + begin,
-                              static_cast<size_t>(end - begin));
-                });
-}
-
-MemoryPlan RowPlan(const RowShape& s) {
-  const Shape channels = {s.N, s.C}, both = {s.N, 2 * s.F};
-  return PlanOf({{Dtype::kF32, channels},          // x
-                 {Dtype::kF32, channels},          // d_x
-                 {s.dtype, channels},              // a norm's result, or the gradient of that
-                 {s.dtype, channels},              // heads
-                 {s.dtype, channels},              // heads as they were
-                 {s.dtype, both},                  // gate and up
-                 {s.dtype, both},                  // their gradients
-                 {s.dtype, {s.N, s.F}},            // what the gate lets through, or its gradient
-                 {Dtype::kF32, {s.N}},             // mean
-                 {Dtype::kF32, {s.N}},             // rstd
-                 {Dtype::kF32, {s.N, s.C / s.D}},  // rstd of heads
-                 {Dtype::kF32, {s.N, s.D}},        // angles
-                 {Dtype::kF32, {s.C}},             // weight
-                 {Dtype::kF32, {s.C}},             // d_weight
-                 {Dtype::kF32, {s.C}}});           // d_bias
-}
-
-// The first D numbers of an array.
-Tensor OfHead(const Tensor& x, int64_t D) {
-  return {x.data<float>(), {D}};
-}
-
-}  // namespace
-
 uint64_t RowBytes(const RowShape& shape) {
   return RowPlan(shape).arena_bytes();
 }
@@ -313,7 +319,7 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
     *array = arena.Get(plan, id++);
     FillArray(*array);
   }
-  backend.Run(Fill{.out = weight, .value = 1});  // what is made again and again keeps its size
+  backend.Run(Fill{.out = weight, .value = 1});  // repeated results keep their magnitude
   std::vector<float> inv_freq(static_cast<size_t>(D / 2));
   for (size_t i = 0; i < inv_freq.size(); ++i) {
     inv_freq[i] = static_cast<float>(std::pow(1e4, -2.0 * static_cast<double>(i) / D));
@@ -343,12 +349,12 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
   add(RmsNormBackward{
       .x = x, .weight = weight, .rstd = rstd, .d_out = out, .d_x = d_x, .d_weight = d_weight});
   add(HeadNormForward{
-      .x = rows, .weight = OfHead(weight, D), .raw = raw, .rstd = head_rstd, .group = D});
+      .x = rows, .weight = weight.Slice(0, D), .raw = raw, .rstd = head_rstd, .group = D});
   add(HeadNormBackward{.raw = raw,
-                       .weight = OfHead(weight, D),
+                       .weight = weight.Slice(0, D),
                        .rstd = head_rstd,
                        .d_x = rows,
-                       .d_weight = OfHead(d_weight, D),
+                       .d_weight = d_weight.Slice(0, D),
                        .group = D});
   add(RotaryAngles{.inv_freq = inv_freq, .out = angles});
   add(Rotary{.x = rows, .table = angles, .D = D});
@@ -362,18 +368,6 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
     for (size_t i = 0; i < runs.size(); ++i) Time(to[i].timing, runs[i]);
   });
 }
-
-namespace {
-
-Shards OneBucket(int64_t parameters) {
-  return Shards({{.begin = 0, .end = parameters}}, /*ranks=*/1);
-}
-
-MemoryPlan ParametersAndGradients(int64_t parameters) {
-  return PlanOf({{Dtype::kF32, {parameters}}, {Dtype::kF32, {parameters}}});
-}
-
-}  // namespace
 
 uint64_t OptimizerBytes(int64_t parameters) {
   MemoryPlan plan = ParametersAndGradients(parameters);
@@ -404,22 +398,6 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
     Time(to.adamw, [&] { optimizer.Step({.lr = 1e-5, .step = ++step}, 0, param, grad); });
   });
 }
-
-namespace {
-
-// Bytes of the matrices that every token goes through: of the embeddings it looks up a row, unless
-// they are the head too.
-double WeightBytes(const GptWeights& weights) {
-  double bytes = 0;
-  for (size_t i = 0; i < weights.tensors().size(); ++i) {
-    const ParamKind kind = weights.table().params()[i].kind;
-    if (kind == ParamKind::kEmbedding) continue;
-    bytes += static_cast<double>(weights.tensors()[i].bytes());
-  }
-  return bytes;
-}
-
-}  // namespace
 
 GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
                                     const BenchGenerateOptions& options) {

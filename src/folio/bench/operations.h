@@ -14,7 +14,7 @@
 
 namespace folio {
 
-// Something that is run again and again.
+// The times of repeated runs.
 struct Timing {
   double work = 0;                   // of one run: FLOPs, bytes or tokens
   std::vector<double> seconds = {};  // of each run
@@ -43,15 +43,15 @@ std::span<const MatmulShape> Gpt2Matmuls();
 // The products of a model of characters: C=128 with 12 x 64 rows, V=65, and one row alone.
 std::span<const MatmulShape> SmallMatmuls();
 
-// All three kinds of the products in all `dtypes`. Those of one shape take turns, run by run, so
-// that whatever else the machine does meets all of them: at least three rounds, and until each has
-// run for `seconds` on average.
+// Measures all three products in all `dtypes`. Those of one shape are run in turns, so that other
+// work of the machine affects all of them: at least three rounds, and until each has run for
+// `seconds` on average.
 std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulShape> shapes,
                                        std::span<const Dtype> dtypes, double seconds);
 
-// The product peak of the machine as share and estimates mean it: the highest rate (median of its
-// runs) over forward products that grow as long as they fit into `seconds`; the first,
-// a small one, always does.
+// The peak rate of products of the machine, by which shares and estimates are computed: the highest
+// rate (median of its runs) of forward products that grow as long as they fit into `seconds`; the
+// first, a small one, is always run.
 double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds);
 
 // Causal self-attention as a model runs it: q, k and v side by side in one (B*T,3C) array.
@@ -64,8 +64,7 @@ struct AttentionShape {
 struct AttentionRate {
   AttentionShape shape;
   Timing forward, backward;  // FLOPs of unmasked pairs, as the operations define them
-  // The memory that a model plans for it: qkv, out, lse and, for the backward, the gradients of the
-  // first two.
+  // The memory that a model plans for it: qkv, out, lse and the gradients of the first two.
   uint64_t planned_bytes = 0;
 
   // Both directions together, at their medians.
@@ -81,8 +80,8 @@ uint64_t AttentionBytes(const AttentionShape& shape);
 // each that does not count.
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds);
 
-// The N rows of a block that operations beside its products and its attention read: C channels in
-// heads of D, and a hidden layer of F. The dtype is that of operands that are marked Low.
+// The N rows of a block for its operations besides products and attention: C channels in heads of
+// D, and a hidden layer of F. The dtype is that of operands marked Low.
 struct RowShape {
   int64_t N = 2048, C = 1024, D = 64, F = 3072;
   Dtype dtype = Dtype::kF32;
@@ -97,15 +96,15 @@ struct RowRate {
 // Bytes of the arrays.
 uint64_t RowBytes(const RowShape& shape);
 
-// The operations in turns, at least three times and for `seconds` together, and at last "copy":
-// what memory does with the largest array of theirs.
+// Runs the operations in turns, at least three times and for `seconds` together, and last "copy", a
+// copy of their largest array.
 std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double seconds);
 
 // Passes over memory, whose work is the bytes that one run reads and writes.
 struct OptimizerRates {
   // A step over all parameters, beside its products: the norm of their gradients, AdamW.
   Timing norm, adamw;
-  // The best that the machine's memory does: reading one such array, copying one to another.
+  // The rates of the machine's memory: reading one such array, copying one to another.
   Timing read, copy;
 
   double seconds_per_step() const { return norm.median() + adamw.median(); }
@@ -120,8 +119,8 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
 uint64_t OptimizerBytes(int64_t parameters);
 
 struct BenchGenerateOptions {
-  int64_t prompt_tokens = 512;  // of the prompt that is timed, at most n_positions
-  // Tokens before those that are timed, each below n_positions.
+  int64_t prompt_tokens = 512;  // of the timed prompt, at most n_positions
+  // The numbers of tokens before the timed ones, each below n_positions.
   std::vector<int64_t> positions = {10};
   std::vector<int64_t> batches = {};  // sequences that are written together, each 1 to 32
   std::optional<Dtype> cache = {};    // of keys and values
@@ -131,7 +130,7 @@ struct BenchGenerateOptions {
 struct GenerationTimings {
   Dtype cache = Dtype::kF32;
   Timing prompt = {};  // its work is tokens
-  // A single token behind so many others. Its work is the bytes that it reads: matrices, and keys
+  // Single tokens behind so many others. Their work is the bytes read: the matrices, and the keys
   // and values so far.
   std::vector<std::pair<int64_t, Timing>> tokens = {};
   // A step of so many sequences, a token each, behind ten others.
@@ -139,12 +138,12 @@ struct GenerationTimings {
   Timing read = {};  // as many bytes as the matrices that a token reads, in turns with the rest
 };
 
-// Times what a model does with tokens as they come: at least three rounds.
+// Times the prompt and the decoding of a model: at least three rounds.
 GenerationTimings MeasureGeneration(Backend& backend, const GptWeights& weights,
                                     const BenchGenerateOptions& options);
 
-// The dtypes that a benchmark's --dtype means: "fp32", "bf16", or "both" for all that the backend
-// supports. Throws a kUsage Error for one that it does not.
+// The dtypes of a benchmark's --dtype: "fp32", "bf16", or "both" for those that the backend
+// supports. Throws a kUsage Error for one that it does not support.
 std::vector<Dtype> DtypesNamed(const std::string& name, const Backend& backend);
 
 }  // namespace folio

@@ -20,7 +20,6 @@
 #include "folio/ranks/group.h"
 #include "folio/tensor/dtype.h"
 #include "folio/train/buckets.h"
-#include "folio/train/config.h"
 #include "folio/train/gradient_sum.h"
 #include "folio/train/optimizer.h"
 #include "folio/train/train_step.h"
@@ -36,7 +35,7 @@ double SimulatedGroup::Wait(double now, uint64_t ticket) {
   FOLIO_CHECK(ticket <= begun_, "nobody began it");
   // Nothing else is begun until then, so that the thread's future is known as far as it is needed.
   RunUntilDone(ticket);
-  // Times that lie ahead are of the all-to-all waited for: the thread has done nothing after it.
+  // A later time of the thread is the end of this all-to-all: it has done nothing after it.
   const double then = ticket == 0 ? now : std::max(now, thread_);
   seconds_waited_ += then - now;
   return then;
@@ -86,12 +85,12 @@ struct BucketShare {
 
   int64_t layer;
   double size;    // elements
-  double piece;   // of the rank that has most of it
-  double others;  // that this rank has to get of the others, or to give them: whatever is more
+  double piece;   // elements of the rank that has most of them
+  double others;  // that this rank receives from the others, or sends to them, whichever is more
   double update_bytes;  // that the optimizer reads and writes for the piece
 };
 
-// The seconds that parts of a step take a rank when nothing holds it up.
+// The seconds of the parts of a step of a rank that never waits.
 struct Durations {
   Durations(const TrainShape& shape, const RankRates& rank) {
     const GptConfig& model = shape.model;
@@ -150,8 +149,8 @@ class SimulatedRank {
       step.seconds = step.computing();
       return step;
     }
-    // The group's thread takes time from those that compute, which makes them slower throughout:
-    // found by a step at full speed.
+    // The group's thread takes processor time from those that compute: a first step at full speed
+    // shows how much slower they are.
     TakeStep();
     const double stolen = rank_.threads == 0 ? 0 : thread_seconds_ / rank_.threads;
     slower_ = 1 + stolen / step.computing();
@@ -263,7 +262,7 @@ class SimulatedRank {
   std::vector<uint64_t> places_;              // that the gradients of blocks take in turns
 };
 
-// Returns what would make it shortest, if it did not count.
+// Returns the cause without which the step would be shortest.
 StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkRates& network,
                   double seconds, double computing) {
   constexpr double kLittle = 1.1;
@@ -279,26 +278,6 @@ StepBound BoundOf(const TrainShape& shape, const RankRates& rank, const NetworkR
       {SimulatedRank(shape, adder, network).Run().seconds, StepBound::kSums}};
   return std::ranges::min_element(without, {}, &std::pair<double, StepBound>::first)->second;
 }
-
-}  // namespace
-
-StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
-                           const NetworkRates& network) {
-  FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
-                  shape.grad_accumulation % (shape.ranks * shape.reduce_every) == 0,
-              "ranks share the micro-batches evenly");
-  FOLIO_CHECK(rank.flops_per_second > 0 && rank.memory_bytes_per_second > 0 &&
-                  rank.sum_bytes_per_second > 0 && network.bits_per_second > 0,
-              "a rate is positive");
-  StepPrediction step = SimulatedRank(shape, rank, network).Run();
-  step.memory = PlannedBytes(shape);
-  step.tokens = shape.B * shape.T * shape.grad_accumulation;
-  step.flops = TrainFlops(shape.model, shape.T, shape.options.lora).per_step(step.tokens);
-  step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
-  return step;
-}
-
-namespace {
 
 constexpr double kPassSeconds = 3;  // that forward and backward are measured for
 constexpr int kPasses = 3;
@@ -337,7 +316,40 @@ double SumRate() {
   return 2 * kElements * sizeof(float) / Median(seconds);
 }
 
+struct Unit {
+  std::string_view name;
+  double value;
+};
+
+// A number of at least 0 and one of the units behind it; or NaN.
+double ParseWithUnit(std::string_view text, std::span<const Unit> units) {
+  double number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || !std::isfinite(number) || number < 0) return std::nan("");
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  for (const Unit& unit : units) {
+    if (rest == unit.name) return number * unit.value;
+  }
+  return number == 0 && rest.empty() ? 0 : std::nan("");
+}
+
 }  // namespace
+
+StepPrediction PredictStep(const TrainShape& shape, const RankRates& rank,
+                           const NetworkRates& network) {
+  FOLIO_CHECK(shape.ranks >= 1 && shape.grad_accumulation >= shape.ranks &&
+                  shape.grad_accumulation % (shape.ranks * shape.reduce_every) == 0,
+              "ranks share the micro-batches evenly");
+  FOLIO_CHECK(rank.flops_per_second > 0 && rank.memory_bytes_per_second > 0 &&
+                  rank.sum_bytes_per_second > 0 && network.bits_per_second > 0,
+              "a rate is positive");
+  StepPrediction step = SimulatedRank(shape, rank, network).Run();
+  step.memory = PlannedBytes(shape);
+  step.tokens = shape.B * shape.T * shape.grad_accumulation;
+  step.flops = TrainFlops(shape.model, shape.T, shape.options.lora).per_step(step.tokens);
+  step.bound = BoundOf(shape, rank, network, step.seconds, step.computing());
+  return step;
+}
 
 RankRates MeasureMemoryRates(Backend& backend) {
   constexpr int64_t kParameters = 8 << 20;
@@ -375,27 +387,6 @@ RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options) {
   rates.flops_per_second = MeasureStepRate(backend, part, kPasses, /*optimizer=*/false);
   return rates;
 }
-
-namespace {
-
-struct Unit {
-  std::string_view name;
-  double value;
-};
-
-// A number of at least 0 and one of the units behind it; or NaN.
-double ParseWithUnit(std::string_view text, std::span<const Unit> units) {
-  double number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc{} || !std::isfinite(number) || number < 0) return std::nan("");
-  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
-  for (const Unit& unit : units) {
-    if (rest == unit.name) return number * unit.value;
-  }
-  return number == 0 && rest.empty() ? 0 : std::nan("");
-}
-
-}  // namespace
 
 double ParseBitsPerSecond(const std::string& text, const std::string& flag) {
   static constexpr Unit kUnits[] = {

@@ -16,12 +16,12 @@ struct RankRates {
   double flops_per_second = 0;         // forward and backward, as TrainFlops counts
   double memory_bytes_per_second = 0;  // norm and AdamW, on all its threads
   double sum_bytes_per_second = 0;     // gradients that the one thread of its group adds up
-  // Threads that compute, which the group's thread takes its time from; 0: it has a processor of
-  // its own.
+  // Threads that compute, and share their processors with the group's thread; 0: it has a processor
+  // of its own.
   int threads = 0;
 };
 
-// The network between ranks: a rank sends and receives so much at the same time.
+// The network between ranks; each rank sends and receives at this rate at the same time.
 struct NetworkRates {
   double bits_per_second = std::numeric_limits<double>::infinity();
   double latency = 0;              // seconds from one rank to another
@@ -30,9 +30,9 @@ struct NetworkRates {
 
 // The cause that makes a step longer than its computing.
 enum class StepBound {
-  kCompute,   // nothing, or less than a tenth
-  kNetwork,   // bytes on a link
-  kMessages,  // their number and latency
+  kCompute,   // none: it is less than a tenth longer
+  kNetwork,   // the bandwidth
+  kMessages,  // the number and latency of messages
   kSums,      // the thread that packs and adds up
 };
 
@@ -59,7 +59,7 @@ struct StepPrediction {
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
   // The part of the time with all-to-alls under way in which the rank computed; 1 for none.
   double hidden() const { return communication > 0 ? 1 - waited / communication : 1; }
-  // The time of a step if messages took none, as a share of what it takes.
+  // The time of a step without communication, as a share of its time.
   double efficiency() const { return computing() / seconds; }
 };
 
@@ -121,7 +121,7 @@ class SimulatedGroup {
 // Error where not even a layer has room.
 RankRates MeasureRankRates(Backend& backend, const BenchTrainOptions& options);
 
-// The second and the third alone, for who knows the first.
+// Measures all of them but flops_per_second.
 RankRates MeasureMemoryRates(Backend& backend);
 
 // Predictions for one model on several numbers of ranks and networks.

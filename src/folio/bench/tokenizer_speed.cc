@@ -20,7 +20,7 @@
 namespace folio {
 namespace {
 
-// One place of a syllable: a letter in so many of a hundred syllables, the first ones more often.
+// A position in syllables: so many percent of them have a letter here, the first ones more often.
 struct Letter {
   std::u32string alphabet;
   uint32_t percent;
@@ -38,7 +38,7 @@ struct Separator {
 struct Script {
   std::string_view name;
   ZipfMandelbrot law;
-  double syllables;          // that the longest words gain with every tenfold rank
+  double syllables;          // by which the longest words grow with every tenfold rank
   uint32_t percent_numbers;  // among the words
   std::vector<Letter> syllable;
   std::vector<Separator> separators;  // the percentages sum up to 100
@@ -50,8 +50,8 @@ std::u32string Range(char32_t first, char32_t last) {
   return range;
 }
 
-// Laws and percentages are such that what GPT-2's pattern makes of the text is as with real text of
-// each kind: novels, sources, subtitles.
+// With these laws and percentages GPT-2's pattern splits the text like real text of each kind:
+// novels, sources, subtitles.
 const Script& ScriptOf(BenchLanguage language) {
   using enum After;
   static const std::array<Script, kBenchLanguages.size()> kScripts = {{
@@ -250,7 +250,7 @@ double CopySeconds(const std::vector<std::string_view>& calls, bool threads, dou
     longest = std::max(longest, calls[i].size());
   }
   std::vector<char> to(threads ? place.back() : longest);
-  const volatile char* seen = to.data();  // what is read is copied indeed
+  const volatile char* seen = to.data();  // keeps the compiler from leaving out the copies
   return Median(Repeat(seconds, [&] {
     return SecondsOf([&] {
       if (threads) {
@@ -295,7 +295,8 @@ class TokenizerBench {
     done_(timing);
   }
 
-  // Each text in calls of 1 KB, 1 MB and all of it, as far as it is long enough for them to differ.
+  // Measures a text in calls of 1 KB, of 1 MB and as a whole, if it is long enough for them to
+  // differ.
   void Text(const std::string& name, std::string_view text) {
     const std::vector<int32_t> ids = tokenizer_->EncodeOrdinary(text, name);
     if (Wants(TokenizerMeasure::kEncode)) {
@@ -316,7 +317,7 @@ class TokenizerBench {
     return std::ranges::count(options_.measures, measure) > 0;
   }
 
-  // A timing of what takes the bytes of these calls, with that of copying them.
+  // A timing of work on the bytes of these calls, with the time of copying them.
   TokenizerTiming Timing(TokenizerMeasure measure, const std::string& name,
                          const std::vector<std::string_view>& calls, bool threads) const {
     TokenizerTiming timing{.measure = measure,
@@ -327,8 +328,8 @@ class TokenizerBench {
     return timing;
   }
 
-  // The seconds that encode(tokenizer) returns, with one that was just opened and with one that has
-  // done the same before.
+  // The seconds that encode(tokenizer) returns for a tokenizer that was just opened, and for one
+  // that has encoded the same before.
   template <class F>
   void ColdAndWarm(TokenizerTiming& timing, const F& encode) {
     timing.cold = true;

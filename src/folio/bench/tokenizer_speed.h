@@ -18,17 +18,16 @@ inline constexpr std::array kBenchLanguages = {BenchLanguage::kEnglish, BenchLan
 
 std::string_view BenchLanguageName(BenchLanguage language);  // "english", "code", ...
 
-// Invented words in the script of `language`, as often, as long and as many new ones as in real
-// text, with its punctuation, numbers, capitals and lines; no word means anything. What is said
-// of a tokenizer's speed should come from real text: of this one, a vocabulary knows few words
-// whole, and a cache finds more of them again. `bytes` of it, or up to 3 fewer so that no character
-// is cut. The same for the same arguments, and longer text begins as a shorter one; other seeds
-// give other text of the same words.
+// Returns text of invented words in the script of `language`, with frequencies, lengths, new words,
+// punctuation, numbers, capitals and lines as in real text. Published speeds of a tokenizer should
+// come from real text: few of these words are tokens, and a cache finds more of them. The text has
+// `bytes`, or up to 3 fewer so that no character is cut. It depends on the arguments alone, and
+// longer text begins like shorter text; other seeds give other text of the same words.
 std::string InventedText(BenchLanguage language, size_t bytes, uint64_t seed);
 
-// Zipf's law as Mandelbrot wrote it: the word of rank r = 0, 1, ... has probability
-// ~ (r + shift)^-exponent; precisely, ranks from r on have (1 + r / shift)^(1 - exponent) together.
-// The vocabulary has no end and grows with the text as its length^(1 / exponent) (Heaps' law).
+// Zipf's law in Mandelbrot's form: the word of rank r = 0, 1, ... has probability ~ (r +
+// shift)^-exponent; precisely, ranks from r on have (1 + r / shift)^(1 - exponent) together. The
+// vocabulary is unlimited and grows as length^(1 / exponent) of the text (Heaps' law).
 struct ZipfMandelbrot {
   double shift;     // above 0
   double exponent;  // above 1
@@ -38,8 +37,8 @@ struct ZipfMandelbrot {
 
 enum class TokenizerMeasure {
   kLoad,    // OpenTokenizer
-  kFirst,   // the same and the first kilobyte of text
-  kEncode,  // with the tokenizer as it is when opened (cold) or after the same calls (warm)
+  kFirst,   // OpenTokenizer and encoding the first kilobyte of text
+  kEncode,  // by a tokenizer that was just opened (cold), or after the same calls (warm)
   kDecode,
   kTrain,  // a BPE of its own
 };
@@ -50,9 +49,9 @@ struct BenchTokenizerOptions {
   std::vector<BenchLanguage> languages = {};
   std::vector<std::string> files = {};
   std::vector<TokenizerMeasure> measures = {};
-  uint64_t bytes = 10'000'000;  // of the longest inputs and of what is trained on, at least 1
+  uint64_t bytes = 10'000'000;  // of the longest inputs and of the training text, at least 1
   int64_t merges = 32'000;      // of training
-  double seconds = 0.25;        // how long a measurement is repeated at least, three times or more
+  double seconds = 0.25;        // repeat each measurement for so long, and at least three times
 };
 
 struct TokenizerTiming {
@@ -72,8 +71,8 @@ struct TokenizerTiming {
   double median() const { return Median(seconds); }
 };
 
-// Measures and calls `done` with each result as it comes. Every result is checked: texts come back
-// from decoding, threads change nothing. Throws as OpenTokenizer and ReadFile, and a kInput
+// Measures, and calls `done` after each measurement. Checks that decoding restores the texts and
+// that threads do not change the tokens. Throws as OpenTokenizer and ReadFile do, and a kInput
 // Error if the tokenizer cannot encode a text.
 void BenchTokenizer(const BenchTokenizerOptions& options,
                     const std::function<void(const TokenizerTiming&)>& done);

@@ -44,13 +44,13 @@ class TrainingBench {
     }
   }
 
-  // Steps until caches, threads and prepared kernels are as they stay. Returns the last one's
-  // seconds.
+  // Takes steps until caches, threads and prepared kernels are in a steady state. Returns the
+  // seconds of the last one.
   double WarmUp() {
     constexpr double kLongest = 2;
     constexpr int kSteps = 3;
     double seconds = 0, last = 0;
-    // As many on all ranks, whose clocks differ.
+    // All ranks take as many as the first one decides, because their clocks differ.
     const auto goes_on = [&] {
       const bool mine = seconds < kLongest;
       return group_ == nullptr ? mine : group_->Broadcast(mine ? "yes" : "no") == "yes";
@@ -62,7 +62,7 @@ class TrainingBench {
     return last;
   }
 
-  // Until nothing of a step is under way.
+  // Waits until nothing of a step is under way.
   void Settle() { train_step_.WaitForWeights(); }
 
   // Takes a step, with the optimizer or without it; returns its seconds.
@@ -101,7 +101,7 @@ class TrainingBench {
   double loss_ = 0;
 };
 
-// A second model beside the first, on a backend of its own so that nobody's times are mixed up.
+// A second model in training, on a backend of its own so that the times of both stay separate.
 struct Rival {
   explicit Rival(const BenchTrainOptions& options)
       : backend(MakeBackend(options.train.backend)), bench(*backend, options) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "folio/backend/backend.h"
@@ -22,13 +21,13 @@ struct BenchTrainOptions {
   TrainConfig train;
   int64_t T = 0;  // in [1, n_positions]
   PassOptions pass = {};
-  int64_t steps = 10;      // take at least so many
-  double seconds = 5;      // and at least so long
+  int64_t steps = 10;      // take at least so many steps
+  double seconds = 5;      // and steps for at least so long
   Group* group = nullptr;  // ranks that train together; null for one alone
 };
 
-// The plain training that the training is measured beside, with steps in turns: of a model with
-// adapters that of all parameters, else, with recomputation, that without.
+// The training with which steps are compared, taken in turns: of all parameters for a model with
+// adapters, else, with recomputation, without it.
 struct PlainTraining {
   uint64_t planned_bytes = 0;
   std::vector<double> step_seconds = {};
@@ -45,10 +44,10 @@ struct BenchTrainResult {
   double matmul_flops_per_second =
       0;                           // of a rank: the larger of the rates before and after the steps
   uint64_t planned_bytes = 0;      // of TrainStep::Plan
-  uint64_t peak_memory_bytes = 0;  // of the process, without what is only measured beside
+  uint64_t peak_memory_bytes = 0;  // of the process, without that of PlainTraining
   std::vector<OpTime> ops = {};    // over all steps, if they were timed
-  double seconds_outside_ops = 0;  // likewise: of the steps, in no operation
-  std::optional<PlainTraining> plain = {};  // where memory has room for both
+  double seconds_outside_ops = 0;  // likewise: the seconds of steps outside of operations
+  std::optional<PlainTraining> plain = {};  // if memory has room for both
 
   double seconds_per_step() const { return Median(step_seconds); }
   double seconds_per_token() const {
@@ -65,21 +64,21 @@ struct BenchTrainResult {
 };
 
 // Takes whole training steps (zero gradients, forward, backward, norm, AdamW) on random tokens and
-// times each, after a few that do not count. `timed` is null or the same backend; then the result
-// has the times of its operations. Throws a kResource Error if memory does not suffice.
+// times each, after a few that do not count. If `timed` is not null, it is `backend`, and the
+// result has the times of its operations. Throws a kResource Error if memory does not suffice.
 BenchTrainResult BenchTrain(Backend& backend, const BenchTrainOptions& options,
                             TimedBackend* timed = nullptr);
 
-// Floating-point operations a second, as TrainFlops counts them, of one rank alone, at the median
-// of so many steps of a micro-batch, or without the optimizer of their passes, after one that does
-// not count.
+// Floating-point operations a second, as TrainFlops counts them, of one rank alone: at the median
+// of so many steps of a micro-batch, with the optimizer or without it, after one that does not
+// count.
 double MeasureStepRate(Backend& backend, BenchTrainOptions options, int steps,
                        bool optimizer = true);
 
 // Floating-point operations a second, as TrainFlops counts them, of training steps of this model on
-// random tokens, whatever steps and seconds of `options` say. Measured for about as long as `flops`
-// operations take, 2 s at most: where whole steps would take longer, with fewer sequences and then
-// with fewer layers. What is allocated for it is given back.
+// random tokens. Ignores steps and seconds of `options`: measures for about as long as `flops`
+// operations take, 2 s at most; if whole steps would take longer, with fewer sequences and then
+// with fewer layers. Frees the memory that it allocates.
 double MeasureTrainRate(Backend& backend, const BenchTrainOptions& options, double flops);
 
 }  // namespace folio

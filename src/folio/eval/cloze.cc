@@ -47,6 +47,17 @@ std::string Capitalized(std::string text) {
   return text;
 }
 
+// Returns the tokens that a model reads before the text of a question.
+std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
+                                 const std::string& where) {
+  const std::span<const int32_t> before = tokenizer.before();
+  if (context || !before.empty()) return {before.begin(), before.end()};
+  if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
+  throw InputError(fmt::format("{}: the context is empty", where),
+                   "there is nothing to predict the first token of an ending from: the tokenizer "
+                   "has no end-of-text token");
+}
+
 }  // namespace
 
 std::string CleanHellaSwag(std::string_view text) {
@@ -121,21 +132,6 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
   return item;
 }
 
-namespace {
-
-// Returns the tokens that a model reads before the text of a question.
-std::vector<int32_t> BeginningOf(const Tokenizer& tokenizer, bool context,
-                                 const std::string& where) {
-  const std::span<const int32_t> before = tokenizer.before();
-  if (context || !before.empty()) return {before.begin(), before.end()};
-  if (tokenizer.end_of_text()) return {*tokenizer.end_of_text()};
-  throw InputError(fmt::format("{}: the context is empty", where),
-                   "there is nothing to predict the first token of an ending from: the tokenizer "
-                   "has no end-of-text token");
-}
-
-}  // namespace
-
 std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tokenizer,
                                      int64_t n_positions) {
   const size_t end = item.context.find_last_not_of(kWhiteSpace) + 1;  // 0 if there is nothing else
@@ -173,14 +169,14 @@ std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tok
 
 namespace {
 
-// EndingScore holds what a model says of an ending.
+// The prediction of an ending by a model.
 struct EndingScore {
   double log_probability = 0;
   int64_t tokens = 0, characters = 0;
 };
 
-// The endings that are chosen by ln p, by that for each character, and for each token: the first of
-// the largest.
+// The endings chosen by ln p, ln p per character and ln p per token: the first with the largest
+// one.
 std::array<size_t, 3> Choose(const std::vector<EndingScore>& endings) {
   std::array<size_t, 3> chosen = {};
   std::array<double, 3> best;
@@ -262,7 +258,7 @@ class ClozeMeter {
     for (const TextWindow& window : windows) positions_ += std::ssize(window.ids);
     std::ranges::move(windows, std::back_inserter(windows_));
     waiting_.push_back(std::move(next));
-    // Enough that some are of like length.
+    // Enough windows for some of them to have similar lengths.
     if (positions_ >= 4 * predictor_.positions()) Run();
   }
 
@@ -284,8 +280,9 @@ class ClozeMeter {
     ++progress_.done;
   }
 
-  // Adds the item as an earlier call has measured it, and returns true; else nothing is taken from
-  // that call any more. A line fits if its numbers give that line again.
+  // Adds the item as an earlier call has measured it, and returns true; if its line is damaged,
+  // drops the rest of that call's and returns false. A line is valid if its numbers give the same
+  // line.
   bool AddFromBefore(WaitingItem item) {
     const std::string_view line = out_->Next(1);
     try {

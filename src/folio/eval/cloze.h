@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// A question of multiple choice: which of the endings goes on with the context.
+// A multiple-choice question: the ending that best continues the context.
 struct ClozeItem {
   std::string context;
   std::vector<std::string> endings;
@@ -20,7 +20,7 @@ struct ClozeItem {
   std::string where;  // "a.jsonl:7"
 };
 
-// ClozeText says how the text of an item is made of its members.
+// The way in which the text of an item is made from the members of its JSON.
 enum class ClozeText {
   kAsIs,       // the context as it stands
   kHellaSwag,  // as lm-eval writes HellaSwag's: the activity before it, brackets taken out
@@ -36,28 +36,25 @@ ClozeItem ParseClozeItem(std::string_view line, const std::function<std::string(
 // [title]" becomes ". ", other brackets with what is in them go, and then two spaces become one.
 std::string CleanHellaSwag(std::string_view text);
 
-// Returns a window for each ending: context and ending with a space between are encoded as one, and
-// the tokens beyond as many as the context alone has are the ending's, the targets, as lm-eval does
-// it. (White space at the end of the context belongs to the endings.) What the tokenizer puts
-// before texts comes before each; where that is nothing an empty context stands for the token
-// between texts. Text that is longer than `n_positions` loses what stands first in it. Throws a
-// kInput Error for what cannot be encoded and for endings without a token or too long for the
-// model.
+// Returns a window for each ending, as lm-eval makes it: context and ending with a space between
+// are encoded together, and the tokens after as many as the context alone has are the targets.
+// (White space at the end of the context belongs to the endings.) Each begins with the tokens that
+// the tokenizer puts before texts; if there are none, an empty context is the token between texts.
+// Text that is longer than `n_positions` loses its beginning. Throws a kInput Error for text that
+// cannot be encoded and for endings without a token or too long for the model.
 std::vector<TextWindow> ClozeWindows(const ClozeItem& item, const Tokenizer& tokenizer,
                                      int64_t n_positions);
 
-// ClozeAccuracy counts the items that a model gets right by one way of choosing.
+// The number of items for which a model chooses the right ending.
 struct ClozeAccuracy {
   int64_t right = 0, items = 0;
 
   double part() const { return static_cast<double>(right) / static_cast<double>(items); }
-  // Returns the standard error of the mean, from the sample (n - 1), as lm-eval gives it; NaN for a
-  // single item.
+  // The standard error of the mean, from the sample (n - 1), as in lm-eval; NaN for a single item.
   double standard_error() const;
 };
 
-// ClozeResult has the accuracy by each number that an ending may be chosen by, the first of the
-// largest.
+// The accuracy for each number by which the ending is chosen: the first with the largest one.
 struct ClozeResult {
   ClozeAccuracy acc;        // sum of its tokens' ln p (lm-eval's acc)
   ClozeAccuracy acc_norm;   // that, for each character of the ending (lm-eval's acc_norm)
@@ -66,10 +63,10 @@ struct ClozeResult {
 
 struct ClozeOptions {
   ClozeText text = ClozeText::kAsIs;
-  int64_t positions = 0;  // tokens that run at once, about
+  int64_t positions = 0;  // about how many tokens run at once
   TextOptions reading = {};
-  // A line of JSON for each item: its number, label, what was chosen in the three ways, and of each
-  // ending ln p, tokens and characters. Empty for none. With it a call that was interrupted goes on
+  // A file with a line of JSON for each item: its number, label, the three chosen endings, and ln
+  // p, tokens and characters of each ending. Empty for none. With it an interrupted call continues
   // where it stopped.
   std::filesystem::path out = {};
   Group* group = nullptr;  // as PerplexityOptions

@@ -141,7 +141,7 @@ void TakeNumbers(std::string_view& text, std::span<Number> numbers) {
   text.remove_prefix(numbers.size_bytes());
 }
 
-// Appends to `text` the parts of a window that a rank needs to run it.
+// Appends the parts of a window that a rank needs to run it to `text`.
 void PutWindow(const TextWindow& window, std::string& text) {
   const int64_t sizes[] = {std::ssize(window.ids), std::ssize(window.targets), window.first};
   PutNumbers<int64_t>(sizes, text);
@@ -161,8 +161,7 @@ TextWindow TakeWindow(std::string_view& text) {
   return window;
 }
 
-// This number stands for each number of a prediction whose logits are not finite, until the first
-// rank has heard of it.
+// Stands for the numbers of a prediction whose logits are not finite, which the first rank reports.
 constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
 
 void RequireFinite(const TextWindow& window, std::span<const double> numbers, size_t each) {
@@ -201,7 +200,7 @@ Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, 
   arena_ = Arena(plan_);
 }
 
-// A function of the window alone, so that its numbers are too.
+// Depends on the window alone, so that its numbers do too.
 int64_t Predictor::Padded(int64_t tokens) const {
   constexpr int64_t kStep = 64;
   return std::min(limit_, CeilDiv(tokens, kStep) * kStep);
@@ -281,7 +280,7 @@ void Predictor::RunHere(std::span<const Item> items) {
   for (const auto& [T, alike] : by_length) {
     const auto most = static_cast<size_t>(std::max<int64_t>(positions_ / T, 1));
     for (size_t begin = 0; begin < alike.size(); begin += most) {
-      if (first()) ThrowIfStopRequested();  // whom the others follow
+      if (first()) ThrowIfStopRequested();  // the others follow it
       RunTogether(std::span(alike).subspan(begin, std::min(most, alike.size() - begin)), T);
     }
   }
@@ -289,7 +288,7 @@ void Predictor::RunHere(std::span<const Item> items) {
 
 void Predictor::RunTogether(std::span<const Item> items, int64_t T) {
   const int64_t B = std::ssize(items);
-  std::vector<int32_t> ids(static_cast<size_t>(B * T));  // what follows a window is not looked at
+  std::vector<int32_t> ids(static_cast<size_t>(B * T));  // padded with any token
   for (size_t b = 0; b < items.size(); ++b) {
     std::ranges::copy(items[b].window->ids, ids.begin() + static_cast<int64_t>(b) * T);
   }
@@ -402,10 +401,10 @@ std::string_view BytesOf(const Tokenizer* tokenizer, int32_t id) {
 
 using OnWindows = std::function<void(std::span<const TextWindow> windows)>;
 
-// Thrown where max_tokens have been read.
+// Thrown after max_tokens have been read.
 struct Enough {};
 
-// The windows of all texts on their way to who looks at them.
+// Cuts the texts into windows and passes these on in batches.
 class WindowReader {
  public:
   WindowReader(const Tokenizer* tokenizer, const ReadingOptions& options,
@@ -421,7 +420,7 @@ class WindowReader {
     total_ = {};
     text_tokens_ = predicted_ = 0;
   }
-  // Adds tokens of the document that is being read. Throws Enough.
+  // Adds tokens of the current document. Throws Enough after max_tokens.
   void Add(std::span<const int32_t> ids) {
     // In pieces, so that windows need not be waited for.
     constexpr size_t kPiece = 4096;
@@ -550,9 +549,9 @@ void ReadText(const std::string& path, const Tokenizer& tokenizer, const Reading
   }
 }
 
-// Hands the windows of the texts on in order, also those of several texts at once. `tokenizer` may
-// be null where all are data sets; then bytes and words are 0. Returns the documents and words of
-// each text that was read.
+// Calls `on_windows` with the windows of the texts in order, also with those of several texts at
+// once. `tokenizer` may be null if all are data sets; then bytes and words are 0. Returns the
+// documents and words of each text that was read.
 std::vector<TextPerplexity> ReadWindows(std::span<const MeasuredText> texts,
                                         const Tokenizer* tokenizer, int64_t vocab_size,
                                         const ReadingOptions& options,
@@ -580,10 +579,8 @@ std::vector<TextPerplexity> ReadWindows(std::span<const MeasuredText> texts,
 
 // The progress before anything is done, with the total of all texts, of which max_tokens are read.
 MeasureProgress ProgressOver(std::span<const MeasuredText> texts, int64_t max_tokens) {
-  MeasureProgress progress{.unit = "token"};
-  for (const MeasuredText& text : texts) {
-    if (!text.data_set) progress.unit = "byte";
-  }
+  MeasureProgress progress{.unit = std::ranges::all_of(texts, &MeasuredText::data_set) ? "token"
+                                                                                       : "byte"};
   bool known = true;
   for (const MeasuredText& text : texts) {
     known = known && text.size > 0 && text.data_set == (progress.unit == "token");
@@ -649,7 +646,7 @@ std::optional<Predicted> ParsePredicted(std::string_view text) {
   return one;
 }
 
-// One call: takes windows, adds up, writes rows, tells.
+// A call of MeasurePerplexity: runs windows, adds up, writes rows and reports progress.
 class PerplexityMeter {
  public:
   PerplexityMeter(const OpenedModel& model, std::span<const MeasuredText> texts,
@@ -725,8 +722,8 @@ class PerplexityMeter {
     progress_.nats_per_token = all_nats_ / static_cast<double>(all_tokens_);
   }
 
-  // Adds the predictions of the window as an earlier call has measured them, and returns true; else
-  // nothing is taken from that call any more.
+  // Adds the predictions of the window that an earlier call has measured, and returns true; if they
+  // are damaged or missing, drops the rest of that call's and returns false.
   bool AddFromBefore(const TextWindow& window) {
     std::string_view lines = csv_->Next(window.targets.size());
     if (lines.empty()) {  // it stopped in the middle of the window
@@ -779,6 +776,18 @@ class PerplexityMeter {
   std::optional<ResultFile> csv_;
 };
 
+// The numbers of a prediction.
+enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
+
+void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
+  const auto at = static_cast<size_t>(id);
+  const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
+  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
+  numbers[kNatsA] = log_sum_a - rows[0][at];
+  numbers[kNatsB] = log_sum_b - rows[1][at];
+  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
+}
+
 }  // namespace
 
 std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
@@ -828,22 +837,6 @@ TextPerplexity TotalPerplexity(std::span<const TextPerplexity> texts) {
   }
   return total;
 }
-
-namespace {
-
-// The numbers of a prediction.
-enum : size_t { kDivergence, kNatsA, kNatsB, kSameTop, kCompared };
-
-void ComparePrediction(Predictor::Rows rows, int32_t id, std::span<double> numbers) {
-  const auto at = static_cast<size_t>(id);
-  const double log_sum_a = LogSum(rows[0]), log_sum_b = LogSum(rows[1]);
-  numbers[kDivergence] = Divergence(rows[0], log_sum_a, rows[1], log_sum_b);
-  numbers[kNatsA] = log_sum_a - rows[0][at];
-  numbers[kNatsB] = log_sum_b - rows[1][at];
-  numbers[kSameTop] = LikeliestToken(rows[0]) == LikeliestToken(rows[1]) ? 1 : 0;
-}
-
-}  // namespace
 
 void RequireComparable(const OpenedModel& a, const OpenedModel& b) {
   const auto refuse = [&](std::string cause) {

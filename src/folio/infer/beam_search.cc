@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// The most tokens that a text may have behind so many, with a context of P.
+// The most tokens that a text may have behind a prompt of so many, with a context of P.
 int64_t LongestText(int64_t P, int64_t prompt_tokens, const BeamSearchOptions& options) {
   if (prompt_tokens < 1) {
     throw UsageError("the prompt has no tokens", "a text needs at least one");
@@ -48,7 +48,7 @@ int64_t LongestText(int64_t P, int64_t prompt_tokens, const BeamSearchOptions& o
 
 int64_t PagesOfSearch(int64_t R, int64_t prompt_tokens, int64_t longest, int64_t beams) {
   const int64_t shared = prompt_tokens / R;
-  const int64_t read = prompt_tokens + std::max<int64_t>(longest - 1, 0);  // of each, in the end
+  const int64_t read = prompt_tokens + std::max<int64_t>(longest - 1, 0);  // of a text, at its end
   const int64_t own = CeilDiv(read, R) - shared;
   return std::max<int64_t>(shared + beams * own, 1);
 }
@@ -118,7 +118,7 @@ class BeamSearcher {
       const double log_probability = row[static_cast<size_t>(id)] - log_sum;
       return Continuation{beams_[b].log_probability + log_probability, b, id, ends};
     };
-    std::vector<Continuation> found;  // a heap, the last of them on top
+    std::vector<Continuation> found;  // a heap with the least likely on top
     for (const int32_t id : others_) {
       const Continuation next = by(id, false);
       if (found.size() == most) {
@@ -151,8 +151,8 @@ class BeamSearcher {
     return found;
   }
 
-  // Returns the beams that go on; texts that have ended are kept. `tokens`: of each, with the new
-  // one.
+  // Returns the next beams, and keeps the texts that have ended. `tokens` is the number of tokens
+  // of each, with the new one.
   std::vector<Continuation> Choose(const Tensor& logits, int64_t tokens) {
     const auto most = static_cast<size_t>(options_.beams);
     std::vector<Continuation> next;
@@ -193,8 +193,8 @@ class BeamSearcher {
     return ScoreOf(log_probability, length, options_.length_penalty) <= texts_.back().score;
   }
 
-  // Each beam becomes those that go on from it. Pages that nobody needs are given back first, so
-  // that there are never more sequences than beams.
+  // Replaces the beams by their continuations. Frees the pages of beams without any first, so that
+  // there are never more sequences than beams.
   void GoOn(std::span<const Continuation> next) {
     std::vector<int64_t> left(beams_.size(), 0);
     for (const Continuation& c : next) ++left[c.beam];

@@ -1,8 +1,10 @@
 #include "folio/infer/chat_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "folio/base/check.h"
+#include "folio/text/chat.h"
 
 namespace folio {
 

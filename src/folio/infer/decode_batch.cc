@@ -18,7 +18,7 @@
 namespace folio {
 namespace {
 
-// Returns how many tokens a full context of P forgets.
+// The number of tokens that a full context of P forgets.
 int64_t StrideOf(const GenerateOptions& options, int64_t P) {
   const int64_t most = std::max<int64_t>(P - 1, 1);
   if (!options.stride) return std::clamp<int64_t>(P / 2, 1, most);
@@ -29,7 +29,7 @@ int64_t StrideOf(const GenerateOptions& options, int64_t P) {
                                P));
 }
 
-// Returns how many tokens of a prompt that is too long count.
+// The number of tokens that are kept of a prompt that is too long.
 int64_t KeptOf(const GenerateOptions& options, int64_t P) {
   return std::max<int64_t>(P - StrideOf(options, P), 1);
 }
@@ -46,14 +46,13 @@ int64_t RequireTexts(int64_t texts) {
 }  // namespace
 
 enum class SequenceState {
-  kWaiting,   // has no part in passes yet
+  kWaiting,   // it is in no pass yet
   kPrefill,   // the model reads its prompt
   kDecoding,  // its first token was given out
   kFinished,  // on_end was called, and the cache holds nothing of it
 };
 
-// A text of a DecodeBatch, from pass to pass: it says what the model has to see,
-// and takes what the model makes of it.
+// A text of a DecodeBatch: gives the tokens of the next pass, and chooses tokens by its logits.
 class Sequence {
  public:
   // `decoder` must outlive it. Throws what CheckGeneration throws.
@@ -72,15 +71,12 @@ class Sequence {
     most_pages_ = decoder.cache().PagesOf(seen + std::clamp<int64_t>(options.max_tokens, 0, room));
   }
 
-  Sequence(Sequence&&) = default;
-  Sequence& operator=(Sequence&&) = default;
-
   bool finished() const { return state_ == SequenceState::kFinished; }
   int64_t most_pages() const { return most_pages_; }  // that it will ever have
   // Pages that it may still take.
   int64_t missing_pages() const { return most_pages_ - std::ssize(cached_.pages()); }
 
-  // Begins, with what the cache knows of its prompt, or goes on behind what it has kept.
+  // Begins with the pages of the cache that have the prompt, or continues after those it has kept.
   void Join() {
     const bool begins = state_ == SequenceState::kWaiting;
     if (begins) {
@@ -93,15 +89,15 @@ class Sequence {
     if (begins) stats_.shared = cached_.size();
   }
 
-  // Gives its pages back: when it joins again, the model reads anew what it has seen.
+  // Frees its pages: when it joins again, the model reads its tokens again.
   void Leave() {
     cached_.Clear();
     if (state_ == SequenceState::kPrefill) state_ = SequenceState::kWaiting;
   }
   bool holds_pages() const { return !cached_.pages().empty(); }
 
-  // Ends the sequence if it is at its end, and slides where the context is full. `alone`: the next
-  // pass is its own, so that it may guess.
+  // Ends the sequence if it is at its end, and slides if the context is full. Proposes tokens only
+  // if it is `alone` in the next pass.
   void Prepare(bool alone) {
     alone_ = alone;
     if (EndReason()) return End();
@@ -113,9 +109,9 @@ class Sequence {
     }
   }
 
-  // The tokens that the model has to see next: at least one token, behind which, if they are
-  // guesses, all logits are wanted. A sequence that reads anew what it has written does so in
-  // passes of few rows, as when it was written, for the same keys and values.
+  // The tokens of the next pass, at least one; for proposals the logits of all of them are needed.
+  // New tokens that were parked are read again in passes of few rows, as they were written, for the
+  // same keys and values.
   SequencePiece pending() {
     if (!guesses_.empty()) return {&cached_, guessed_, /*every_row=*/true};
     const size_t seen = window_ + static_cast<size_t>(cached_.size());
@@ -123,12 +119,11 @@ class Sequence {
                                  window_ + static_cast<size_t>(P_)});
     return {&cached_, std::span(tokens_).subspan(seen, (seen < read_ ? read_ : few) - seen)};
   }
-  // Returns true where the model has not seen what the next token is chosen by.
+  // Returns true if the model has to see more tokens before the next one can be chosen.
   bool behind() const { return window_ + static_cast<size_t>(cached_.size()) < tokens_.size(); }
 
-  // Chooses what follows pending(), by the logits that are wanted, of a pass that took so long.
-  // Several sequences may each do so on a thread of their own; HandOut throws what this would
-  // throw.
+  // Chooses the tokens after pending() by the logits of a pass that took so long. Sequences may do
+  // so on different threads at the same time; exceptions are thrown by HandOut.
   void Choose(const Tensor& logits, double pass_seconds) {
     const bool begun = decoding(), slid = slide_begin_.has_value();
     if (slid) stats_.slide_seconds += SteadySeconds() - *std::exchange(slide_begin_, {});
@@ -150,7 +145,7 @@ class Sequence {
     speculation_.Record(proposed, accepted, guess_seconds_, pass_seconds);
   }
 
-  // Gives out what was chosen, up to the end of the sequence.
+  // Calls on_token for the chosen tokens, up to the end of the sequence.
   void HandOut() {
     if (error_) std::rethrow_exception(error_);
     for (const NewToken& token : chosen_) {
@@ -165,7 +160,7 @@ class Sequence {
     }
   }
 
-  // The prompt is read by itself, for Observe to show what came of the last pass.
+  // Returns true while the prompt is read in passes of its own, after which Observe is called.
   bool observed() const {
     return state_ < SequenceState::kDecoding &&
            (request_.on_norm != nullptr || request_.on_logits != nullptr);
@@ -174,7 +169,7 @@ class Sequence {
     const Tensor norm = decoder.norm();
     const int64_t rows = norm.dim(0),
                   before = static_cast<int64_t>(window_) + cached_.size() - rows;
-    if (before < observed_) return;  // it was shown before
+    if (before < observed_) return;  // on_norm was already called for it
     observed_ = before + rows;
     if (request_.on_norm) request_.on_norm(before, norm);
     if (!request_.on_logits) return;
@@ -185,14 +180,14 @@ class Sequence {
     }
   }
 
-  // Tells that the last pass has read a part of the prompt.
+  // Calls on_read after a pass over a part of the prompt.
   void ReportRead() const {
     if (decoding() || !request_.on_read) return;
     request_.on_read(cached_.size(), std::ssize(tokens_) - static_cast<int64_t>(window_));
   }
 
-  // Why the sequence is at its end, or nothing where it goes on. Nothing else decides that but for
-  // stop strings, which TextStreamer::Finish finds in the text.
+  // The reason why the sequence is at its end; nothing if it continues. Stop strings alone are
+  // found elsewhere, by TextStreamer.
   std::optional<FinishReason> EndReason() const {
     if (cancelled_) return FinishReason::kCancelled;
     if (stopped_) return FinishReason::kStop;
@@ -240,7 +235,7 @@ class Sequence {
     guessed_.insert(guessed_.end(), guesses_.begin(), guesses_.end());
   }
 
-  // A guess counts while it is what is chosen at its place anyway.
+  // Accepts proposals as long as they are the tokens that are chosen in their places.
   void ChooseAll(const Tensor& logits) {
     const GenerateOptions& options = request_.options;
     const auto V = static_cast<size_t>(logits.dim(1));
@@ -266,7 +261,7 @@ class Sequence {
   }
 
   bool decoding() const { return state_ == SequenceState::kDecoding; }
-  // More than its last token is to be seen: it was parked, and has left its pages.
+  // Returns true if more than its last token must be read, because it was parked without its pages.
   bool rereads() const {
     return window_ + static_cast<size_t>(cached_.size()) + 1 < tokens_.size();
   }
@@ -282,10 +277,10 @@ class Sequence {
   int64_t P_, most_pages_;
   std::vector<int32_t> tokens_;  // prompt and text, all of it
   size_t window_ = 0;            // the first that the model sees
-  size_t read_;                  // it reads them at once from there up to this one
-  int64_t observed_ = 0;         // tokens of the prompt that Observe has shown
+  size_t read_;                  // the end of those that are read in pages, not in few rows
+  int64_t observed_ = 0;         // tokens of the prompt for which on_norm was called
   int64_t written_ = 0;
-  std::vector<int32_t> guesses_ = {}, guessed_ = {};  // and behind the last token
+  std::vector<int32_t> guesses_ = {}, guessed_ = {};  // the second with the last token before them
   Speculation speculation_ = {};
   double guess_seconds_ = 0;
   bool alone_ = false;
@@ -433,7 +428,7 @@ class DecodeBatch::Impl {
     }
   }
 
-  // The last of those that wait with pages, but for one, gives them back. Returns false where there
+  // Frees the pages of the last waiting sequence that has any, except `but`. Returns false if there
   // is none.
   bool LeaveLast(const Entry* but) {
     for (auto entry = waiting_.rbegin(); entry != waiting_.rend(); ++entry) {
@@ -453,8 +448,8 @@ class DecodeBatch::Impl {
     return pages;
   }
 
-  // The sequence whose prompt is read next: that which came first and, every other time, that which
-  // has the least left, so that neither long prompts nor short ones keep the others waiting.
+  // The sequence whose prompt is read next: in turns the one that came first and the one with the
+  // fewest tokens left, so that neither long nor short prompts delay the others.
   Sequence* NextToRead() {
     Sequence* next = nullptr;
     int64_t least = 0;

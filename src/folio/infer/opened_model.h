@@ -26,16 +26,16 @@ struct OpenedModel {
   std::unique_ptr<Backend> backend = {};
   std::shared_ptr<const Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};                  // then: how to get it, where more is known
-  std::string note = {};  // what of the file is left out or kept as another type, "" for nothing
-  std::optional<ChatEncoder> chat = {};  // by a template; of roles the tokenizer has tokens
-  std::string chat_help = {};            // why it is not there although there is a template
-  SuggestedSampling sampling = {};       // DefaultSampling is made of it
+  std::string note = {};  // parts of the file that are ignored or kept as another type; "" for none
+  std::optional<ChatEncoder> chat = {};  // by a template; FindChat also finds tokens of roles
+  std::string chat_help = {};       // the reason why there is none although there is a template
+  SuggestedSampling sampling = {};  // the source of DefaultSampling
 
-  // Throws a kInput Error where there is none; `or_else` says what could be done without.
+  // Throws a kInput Error if there is none; `or_else` is added to its help.
   const Tokenizer& RequireTokenizer(const std::string& or_else = "") const;
-  // Returns how the model encodes conversations; nothing where it was trained on none.
+  // The encoder of conversations for the model; nothing if it was trained on none.
   std::optional<ChatEncoder> FindChat() const;
-  // Says why FindChat finds nothing, for people.
+  // The reason why FindChat finds nothing, for people.
   std::string WhyNoChat() const;
 };
 

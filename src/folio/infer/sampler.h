@@ -8,9 +8,9 @@
 
 namespace folio {
 
-// TokenHistory holds the tokens before the next one.
+// The tokens before the next one.
 struct TokenHistory {
-  std::span<const int32_t> tokens = {};  // the prompt, and what was written after it
+  std::span<const int32_t> tokens = {};  // the prompt and the new tokens
   size_t prompt_tokens = 0;              // how many of them are the prompt's
 
   std::span<const int32_t> written() const { return tokens.subspan(prompt_tokens); }
@@ -21,15 +21,14 @@ struct LogitBias {
   double value = 0;
 };
 
-// PenaltyOptions change logits before a token is chosen by them, in this order:
+// Changes of the logits before a token is chosen, in this order:
 //   bias             is added to the logits of its tokens
 //   repetition       divides logits above 0 of tokens in prompt or text, and multiplies others'
 //                    (N. S. Keskar et al., arXiv:1909.05858, with the sign as in transformers)
-//   presence,        taken off the logits of tokens of the text alone: presence once, frequency as
-//   frequency        often as the token is there (as OpenAI's)
-//   no_repeat_ngram  tokens that would end a sequence of so many that prompt or text have already
-//   min_tokens       the ends of a text before so many tokens of it
-// The last two make a token impossible.
+//   presence,        subtracted from the logits of tokens of the text, not of the prompt: presence
+//   frequency        once, frequency for each occurrence (as OpenAI's)
+//   no_repeat_ngram  excludes tokens that would repeat a sequence of so many of prompt or text
+//   min_tokens       excludes the tokens that end a text before it has so many tokens
 struct PenaltyOptions {
   std::vector<LogitBias> bias = {};
   double repetition = 1;        // > 0; 1 for none
@@ -39,17 +38,17 @@ struct PenaltyOptions {
   int64_t min_tokens = 0;       // >= 0
 };
 
-// SamplingOptions say how the next token is chosen. Biases and penalties come first, then banned
-// tokens are left out, then these apply, in transformers' order:
+// The choice of the next token. Biases and penalties come first, then banned tokens are excluded,
+// then these apply, in transformers' order:
 //   temperature  logits / temperature; 0 takes the likeliest token (of equals the lowest id)
 //   top_k        only the k likeliest, and equals of the k-th, stay; 0 for all
 //   top_p        of these the likeliest whose probabilities reach p stay, at least one; 1 for all
 //                (A. Holtzman et al., arXiv:1904.09751)
 //   min_p        of these stay those with at least min_p times the probability of the likeliest; 0
 //                for all (M. N. Nguyen et al., arXiv:2407.01082)
-//   typical      of these those stay, at least one, that tell about as much as is expected: by the
-//                distance of -ln p from the entropy, nearest first, until their probabilities reach
-//                it, and equals of the last one; 1 for all (C. Meister et al., arXiv:2202.00666)
+//   typical      of these stay those, at least one, whose -ln p is nearest to the entropy, nearest
+//                first, until their probabilities reach it, and equals of the last one; 1 for all
+//                (C. Meister et al., arXiv:2202.00666)
 struct SamplingOptions {
   double temperature = 1;  // >= 0
   int64_t top_k = 0;       // >= 0
@@ -59,7 +58,7 @@ struct SamplingOptions {
   uint64_t seed = 0;
   PenaltyOptions penalties = {};
   std::vector<int32_t> banned = {};  // never chosen
-  std::vector<int32_t> forced = {};  // every text begins with these, whatever else is said
+  std::vector<int32_t> forced = {};  // every text begins with these, despite the other options
 };
 
 // Throws a kUsage Error for an option out of its range, and for a bias, ban or forced token that is
@@ -76,11 +75,11 @@ struct Candidate {
 // Changes logits as PenaltyOptions say.
 class Penalties {
  public:
-  // `ends`: the tokens that end a text.
+  // `ends` are the tokens that end a text.
   explicit Penalties(PenaltyOptions options, std::vector<int32_t> ends = {});
 
-  // The changed logits: `logits` itself where nothing changes, else valid until the next call. They
-  // depend on the arguments and options alone, and take time for each token of the text.
+  // Returns the changed logits: `logits` itself if nothing changes, else valid until the next call.
+  // They depend on the arguments and options alone, and take time for each token of the text.
   // REQUIRES: every id is that of a logit.
   std::span<const float> Apply(std::span<const float> logits, const TokenHistory& text);
 
@@ -97,7 +96,8 @@ class Penalties {
 };
 
 // Chooses tokens. A choice depends on the logits, the options, the text so far, `rng_stream` and
-// `position` alone. Sorts no more tokens than the cuts keep, or are about as likely as the drawn.
+// `position` alone. Sorts only the tokens that the cuts keep, or those about as likely as the drawn
+// one.
 class Sampler {
  public:
   // If `usable` is not empty, only tokens whose entry is true are chosen. `ends` are the tokens
@@ -105,12 +105,12 @@ class Sampler {
   explicit Sampler(SamplingOptions options, const std::vector<bool>& usable = {},
                    std::vector<int32_t> ends = {});
 
-  // Returns one of logits.size() tokens. Throws a kUsage Error where bans leave none, and a kInput
-  // Error where NaN does: tokens whose logits are NaN or infinity are never chosen, and -infinity
-  // is a token that cannot come. REQUIRES: CheckSampling accepts the options.
+  // Returns one of logits.size() tokens. Throws a kUsage Error if bans leave none, and a kDiverged
+  // Error if NaN does: tokens whose logits are NaN or infinity are never chosen, and -infinity
+  // excludes a token. REQUIRES: CheckSampling accepts the options.
   int32_t Sample(std::span<const float> logits, uint64_t rng_stream, uint64_t position,
                  const TokenHistory& text = {});
-  // Returns the probability of the token that Sample chose last, after penalties and cuts.
+  // The probability of the token that Sample chose last, after penalties and cuts.
   double chance() const { return chance_; }
 
   // Returns the tokens that the cuts leave, likeliest first, with probabilities that add up to 1;
@@ -140,9 +140,9 @@ class Sampler {
   SamplingOptions options_;
   Penalties penalties_;
   std::vector<std::pair<size_t, size_t>> usable_;  // from, to: the ids that may be chosen
-  // `keys_` holds the tokens that are left: sorted, likeliest first, up to `sorted_`, behind that
-  // less likely; all is in the order of ids or all sorted between the cuts, so that sums do not
-  // depend on how we sort.
+  // The tokens that are left: the first `sorted_` sorted, likeliest first, then less likely ones.
+  // Between the cuts they are in the order of ids or all sorted, so that sums do not depend on the
+  // way of sorting.
   std::vector<Key> keys_;
   size_t sorted_ = 0;
   double largest_ = 0;  // logit

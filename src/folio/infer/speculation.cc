@@ -12,7 +12,8 @@
 namespace folio {
 namespace {
 
-// Tokens at the end of what was read that tell whether a text goes on from there.
+// Tokens at the end of the text that was read by which another text is recognised as its
+// continuation.
 constexpr size_t kTold = 32;
 
 void RequireOneVocabulary(int64_t draft, int64_t model) {
@@ -23,15 +24,15 @@ void RequireOneVocabulary(int64_t draft, int64_t model) {
                    "use a draft model with the tokenizer of the model");
 }
 
-constexpr double kKept = 23.0 / 24;      // of what was counted, after each pass
-constexpr double kExpected = 0.5;        // tokens accepted and rejected before the first
-constexpr int64_t kFirst = 2;            // proposals, where no passes with more are known
-constexpr int64_t kCompareAfter = 64;    // passes with proposals, until one has none
-constexpr int64_t kForgetAfter = 256;    // passes after which a time counts no more
+constexpr double kKept = 23.0 / 24;      // factor of the counts of tokens after each pass
+constexpr double kExpected = 0.5;        // tokens counted as accepted, and as rejected, at first
+constexpr int64_t kFirst = 2;            // most proposals while no pass with more is known
+constexpr int64_t kCompareAfter = 64;    // passes with proposals until one without
+constexpr int64_t kForgetAfter = 256;    // passes after which a measurement is too old
 constexpr int64_t kRest = 64;            // passes between tries
-constexpr int64_t kTry = 2;              // passes of a try: the first may have to catch up
-constexpr int64_t kPromisingTry = 6;     // where all is accepted
-constexpr double kLeastSeconds = 1e-12;  // for a clock that stood still
+constexpr int64_t kTry = 2;              // passes of a try: the first may also read older tokens
+constexpr int64_t kPromisingTry = 6;     // passes of a try in which all proposals are accepted
+constexpr double kLeastSeconds = 1e-12;  // avoids a division by 0
 
 }  // namespace
 

@@ -11,26 +11,26 @@
 
 namespace folio {
 
-// Guesses how a text goes on, so that a model can look at several tokens in one pass and keep
+// Proposes the next tokens of a text, so that a model can check several tokens in one pass and keep
 // those that it would have chosen itself: speculative decoding (Y. Leviathan et al.,
-// arXiv:2211.17192; C. Chen et al., arXiv:2302.01318). Guesses decide how fast a text is written
-// and nothing else.
+// arXiv:2211.17192; C. Chen et al., arXiv:2302.01318). Proposals change only the speed of a text.
 class Draft {
  public:
   virtual ~Draft() = default;
 
-  // Replaces `ids` by tokens that may follow `text`, which is the prompt and all that was written:
-  // at most `count` tokens, maybe none. The text need not go on where the last one ended.
+  // Replaces `ids` by at most `count` tokens, perhaps none, that may follow `text`, which is the
+  // prompt and all new tokens. The text need not continue that of the last call.
   virtual void Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) = 0;
 };
 
-// Looks the end of the text up in the text itself (A. Saxena, "Prompt Lookup Decoding", 2023):
-// proposes what followed its last 3 tokens where they stood last before, or else its last 2. One
-// token alone is followed by too many others. Where what followed reaches the end of the text, it
-// goes on with what it proposes, so that a text that goes round in a circle stays in it.
+// Finds the end of the text in the text itself (A. Saxena, "Prompt Lookup Decoding", 2023):
+// proposes the tokens after the last earlier occurrence of its last 3 tokens, or else of its last
+// 2; a single token has too many possible successors. If these tokens reach the end of the text,
+// they are followed by the proposal itself, so that a repeating text is proposed to repeat.
 //
-// A text that grows costs its new tokens; any other is read again from its beginning, unless it
-// agrees with the last one in its last tokens. Even then what is proposed did follow its end.
+// For a text that grows, only its new tokens are read. Another text is read from its beginning,
+// unless it has the same tokens where the last one ended; a proposal always follows the same tokens
+// in the text.
 class NgramDraft final : public Draft {
  public:
   void Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) override;
@@ -46,19 +46,19 @@ class NgramDraft final : public Draft {
   static Ngram EndOf(std::span<const int32_t> text, size_t length);
   void Read(std::span<const int32_t> text);
 
-  std::vector<int32_t> read_;                       // whose n-grams are known
-  std::unordered_map<Ngram, size_t, Hash> follow_;  // where what followed each last begins
+  std::vector<int32_t> read_;                       // tokens whose n-grams are known
+  std::unordered_map<Ngram, size_t, Hash> follow_;  // index after the last occurrence of each
 };
 
-// Asks a smaller model for its likeliest tokens, one after the other. It has read the text so far
-// and goes on from there; where the text is another than it was, from where they part. Of a text
-// that is longer than its context of P tokens it sees the end: when the context is full it begins
-// again with the last P/2. It proposes no more tokens than its context has room for.
+// Proposes the likeliest tokens of a smaller model, one after the other. The model keeps the keys
+// and values of the text that it has read, as far as the next text begins with the same tokens. Of
+// a text longer than its context of P tokens it sees the end: when the context is full, it starts
+// again with the last P/2. Proposes no more tokens than fit in its context.
 class ModelDraft final : public Draft {
  public:
-  // The draft is for a model with a vocabulary of so many tokens, which are supposed to be the
-  // same. `backend` and `weights` must outlive it. Throws a kUsage Error for weights of a
-  // vocabulary of another size, and what Decoder throws.
+  // `vocab_size` is that of the model for which it proposes, with the same tokens. `backend` and
+  // `weights` must outlive it. Throws a kUsage Error if the sizes of the vocabularies differ, and
+  // what Decoder throws.
   ModelDraft(Backend& backend, const GptWeights& weights, int64_t vocab_size);
 
   void Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) override;
@@ -69,22 +69,22 @@ class ModelDraft final : public Draft {
 
   Decoder decoder_;
   CachedSequence sequence_{decoder_.cache()};
-  std::vector<int32_t> read_;  // what is in it
-  size_t begin_ = 0;           // where that begins in the text
+  std::vector<int32_t> read_;  // the tokens in the sequence
+  size_t begin_ = 0;           // the index of the first in the text
 };
 
-// Decides how many tokens a Draft is to propose before each pass of a model, so that it pays. If
-// each proposal is accepted with probability a as long as those before it were, a pass with k of
-// them gives 1 + a + ... + a^k = (1 - a^(k+1)) / (1 - a) tokens (Y. Leviathan et al.,
-// arXiv:2211.17192, 3.1). It takes the k of the most tokens per second, or 0, by what it is told:
-//   a          the share that was accepted, of late more than long ago
-//   a pass     what one of k + 1 rows took; where none was told of late, between what its
-//              neighbours took, and no more than a smaller one if there is no larger one; k is at
-//              most twice the largest of which is known, so that it feels its way up
-//   a proposal what one took
-// Times are the least of the last few, as whatever disturbs them makes them longer. Now and then it
-// has a pass without proposals, to compare, and where they do not pay a try with some. When, hangs
-// on the number of passes alone. Only the speed of a text depends on its decisions.
+// Decides how many tokens a Draft proposes before each pass of a model. If each proposal is
+// accepted with probability a as long as those before it were, a pass with k proposals gives 1 + a
+// + ... + a^k = (1 - a^(k+1)) / (1 - a) tokens (Y. Leviathan et al., arXiv:2211.17192, 3.1). The k
+// with the most tokens per second, or 0, is chosen by measurements:
+//   a           the share that was accepted, with decaying weights
+//   a pass      the time of a pass of k + 1 rows; without a recent one, interpolated between the
+//               nearest known k, and that of the next smaller k if no larger one is known; k is at
+//               most twice the largest known one
+//   a proposal  the time of one proposal
+// Each time is the least of the last few, because disturbances only lengthen them. Some passes have
+// no proposals, for comparison; if proposals do not pay, some passes try them. The number of passes
+// alone decides when. Its decisions change only the speed of a text.
 class Speculation {
  public:
   static constexpr int64_t kMost = 8;
@@ -92,18 +92,18 @@ class Speculation {
   // Tokens to propose before the next pass, 0 to kMost.
   int64_t Next() const;
 
-  // Takes the measurements of a pass: how many tokens were proposed (maybe fewer than Next() said)
-  // and accepted, and the seconds of proposing them and of the pass of proposed + 1 rows. REQUIRES:
-  // 0 <= accepted <= proposed <= kMost.
+  // Records a pass: how many tokens were proposed (perhaps fewer than Next()) and accepted, and the
+  // seconds of proposing them and of the pass of proposed + 1 rows. REQUIRES: 0 <= accepted <=
+  // proposed <= kMost.
   void Record(int64_t proposed, int64_t accepted, double draft_seconds, double pass_seconds);
 
  private:
-  // The last few measurements of one thing.
+  // The last few measurements of a time.
   class Seconds {
    public:
     void Add(double seconds, int64_t pass);
     int64_t count() const { return count_; }
-    int64_t last() const { return last_; }  // pass
+    int64_t last() const { return last_; }  // the pass of the last measurement
     double least() const;
 
    private:
@@ -114,15 +114,15 @@ class Speculation {
   double Accepted() const;  // a
   bool Known(int64_t proposed) const;
   double PassSeconds(int64_t proposed) const;
-  // The best number of proposals, of those from `least`.
+  // The best number of proposals, at least `least`.
   int64_t Best(int64_t least) const;
 
   int64_t passes_ = 0;
-  double accepted_ = 0, rejected_ = 0;  // tokens, those of long ago less than whole
+  double accepted_ = 0, rejected_ = 0;  // tokens, with decaying weights
   std::array<Seconds, kMost + 1> pass_ = {};
   Seconds proposal_;
-  int64_t rest_ = 0;   // passes until something is tried
-  int64_t tried_ = 0;  // passes since then
+  int64_t rest_ = 0;   // passes until proposals are tried again
+  int64_t tried_ = 0;  // passes of the current try
 };
 
 }  // namespace folio

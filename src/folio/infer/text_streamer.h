@@ -14,22 +14,22 @@
 
 namespace folio {
 
-// Finds the strings that end a text while it comes, wherever it is cut. The string that is whole
-// first ends the text (of several that end at one place the longest), and what could still become
-// one is held back, no longer: neither is ever given out. Does not depend on how the text is cut.
+// Finds the strings that end a text that comes in pieces. The string that is complete first ends
+// the text (the longest of those that end in the same place). Neither it nor what may still become
+// such a string is returned. The result does not depend on the pieces.
 class StopStrings {
  public:
-  // Throws a kUsage Error for an empty one, and for one that is not UTF-8.
+  // Throws a kUsage Error for an empty string, and for one that is not UTF-8.
   explicit StopStrings(std::vector<std::string> stops);
 
-  // Returns what can be shown now that `text` has come, whole UTF-8 characters; "" once found().
+  // Adds `text`, and returns the text that can be shown, whole UTF-8 characters; "" once found().
   std::string Add(std::string_view text);
-  // Returns what was held back, for a text that has ended otherwise.
+  // Returns the text held back, for a text that has ended without a stop string.
   std::string Flush();
   bool found() const { return found_; }
 
  private:
-  // Bytes at the end of `held_` that begin a string.
+  // The number of bytes at the end of `held_` with which a string begins.
   size_t Beginning() const;
 
   std::vector<std::string> stops_;
@@ -42,31 +42,31 @@ class ChatEncoder;
 class StreamingDecoder;
 struct OpenedModel;
 
-// The tokens that a text begins with: those that the tokenizer puts before each text, unless
-// `prompt` begins with them, and those of `prompt`. If that is nothing, the end-of-text token or,
-// where the tokenizer has none, a line break (else token 0). `where` is for errors.
+// The tokens of a prompt: those that the tokenizer puts before each text, unless `prompt` begins
+// with them, and those of `prompt`. If there are none, the end-of-text token or, if the tokenizer
+// has none, a line break (else token 0). `where` is for errors.
 std::vector<int32_t> PromptTokens(const Tokenizer& tokenizer, std::string_view prompt,
                                   std::string_view where = "prompt");
 
-// Returns the text of tokens of a model: UTF-8, with U+FFFD for what is none and for a token that
+// Returns the text of tokens of a model: UTF-8, with U+FFFD for invalid bytes and for a token that
 // the tokenizer lacks (a model may have more).
 std::string TextOf(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
-// Returns by id which ids have a token: a model may have more, and a tokenizer has holes.
+// Returns for each id true if it has a token: a model may have more ids, and a tokenizer has gaps.
 std::vector<bool> IdsWithTokens(const Tokenizer& tokenizer);
 
 struct GeneratedText {
   std::string text;          // without the prompt
-  std::vector<int32_t> ids;  // all that were chosen, those of a stop string too
+  std::vector<int32_t> ids;  // all chosen tokens, including those of a stop string
   std::vector<ModelProbabilities> probabilities;  // of each, with GenerateOptions::likeliest
   FinishReason reason = FinishReason::kLength;
 };
 
-// Makes text of a model's tokens, and hands out what can be shown, as it comes: whole UTF-8
-// characters only, and nothing that could still become a stop string. The end-of-text token ends a
-// text, and so do the end of a turn (text/chat.h) and a stop string, which is not shown; none of
-// them before min_tokens, whose text is not searched. Ids without a token are never chosen, nor are
-// those that begin a turn: who asks does that.
+// Makes text of a model's tokens, and passes on what can be shown: whole UTF-8 characters, and
+// nothing that could still become a stop string. The end-of-text token, the end of a turn
+// (text/chat.h) and a stop string, which is not shown, end a text, but not before min_tokens, in
+// whose text stop strings are not searched. Neither ids without a token are chosen nor those that
+// begin a turn.
 class TextStreamer {
  public:
   // `on_text` returns false to stop. The tokenizer must outlive it.
@@ -92,8 +92,8 @@ class TextStreamer {
 };
 
 // Returns `options` for the tokens of a model: a text also ends at the tokens that end texts or
-// turns by its configuration, its tokenizer and how it sees conversations, each of the last two
-// null for none, and only ids with a token are chosen.
+// turns by its configuration, tokenizer and chat encoder (null for none), and only ids with a token
+// are chosen.
 GenerateOptions ForTokens(const GptConfig& config, const Tokenizer* tokenizer,
                           const ChatEncoder* chat, GenerateOptions options);
 GenerateOptions ForTokens(const OpenedModel& model, GenerateOptions options);

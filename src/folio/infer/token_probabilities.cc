@@ -100,12 +100,7 @@ double LogSum(std::span<const float> logits) {
 
 int32_t LikeliestToken(std::span<const float> logits) {
   FOLIO_CHECK(!logits.empty(), "no logits");
-  RankedToken best{Ordered(logits[0]), 0};
-  for (size_t v = 1; v < logits.size(); ++v) {
-    const RankedToken next{Ordered(logits[v]), static_cast<int32_t>(v)};
-    if (next.logit > best.logit) best = next;
-  }
-  return best.id;
+  return static_cast<int32_t>(std::ranges::max_element(logits, {}, Ordered) - logits.begin());
 }
 
 ModelProbabilities ProbabilitiesOf(std::span<const float> logits, int32_t id, int64_t likeliest) {

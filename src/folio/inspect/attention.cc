@@ -5,6 +5,7 @@
 #include "folio/base/check.h"
 
 namespace folio {
+
 HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> ids) {
   const size_t T = ids.size();
   FOLIO_CHECK(weights.size() == T * T, "weights are (T,T)");

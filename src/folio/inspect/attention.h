@@ -37,7 +37,7 @@ inline constexpr NamedScore kHeadScores[] = {
 // weights (T,T), rows are queries, 0 where one may not look; ids (T).
 HeadScores ScoreHead(std::span<const float> weights, std::span<const int32_t> ids);
 
-// Their names.
+// Returns the names of kHeadScores.
 std::vector<std::string> ScoreNames();
 
 }  // namespace folio

@@ -7,7 +7,6 @@
 #include "folio/base/check.h"
 #include "folio/base/math.h"
 #include "folio/base/rng.h"
-#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/inspect/trace.h"

@@ -4,12 +4,11 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "folio/backend/backend.h"
-#include "folio/inspect/token_names.h"
+#include "folio/infer/opened_model.h"
 #include "folio/model/layers/rotary.h"
 #include "folio/model/params.h"
 

@@ -1,7 +1,6 @@
 #include "folio/inspect/lens.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "folio/base/thread_pool.h"
 #include "folio/model/layers/head.h"
@@ -9,28 +8,11 @@
 namespace folio {
 namespace {
 
-// A row of the last layer's logits, with which the others are compared.
+// The last layer's prediction at a position, with which the others are compared.
 struct FinalPrediction {
-  std::span<const float> logits;
   double log_sum = 0;
-  int32_t first = 0;
+  int32_t likeliest = 0;
 };
-
-FinalPrediction Predict(std::span<const float> logits) {
-  const double log_sum = Summarize(logits).log_sum;
-  return {logits, log_sum, TopTokens(logits, 1, log_sum).front().id};
-}
-
-// Sum of p (ln p - ln q).
-double Divergence(const FinalPrediction& final, std::span<const float> logits, double log_sum) {
-  double sum = 0;
-  for (size_t v = 0; v < logits.size(); ++v) {
-    const double log_p = final.logits[v] - final.log_sum;
-    const double p = std::exp(log_p);
-    if (p > 0) sum += p * (log_p - (logits[v] - log_sum));
-  }
-  return sum;
-}
 
 }  // namespace
 
@@ -67,7 +49,8 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
     const Tensor final = after(L, final_logits);
     std::vector<FinalPrediction> predictions(static_cast<size_t>(rows));
     ParallelFor(rows, [&](int64_t row, int) {
-      predictions[static_cast<size_t>(row)] = Predict(Row(final, row));
+      predictions[static_cast<size_t>(row)] = {LogSum(Row(final, row)),
+                                               LikeliestToken(Row(final, row))};
     });
     for (int64_t layer = 0; layer <= L; ++layer) {
       const Tensor here = layer == L ? final : after(layer, logits);
@@ -80,8 +63,8 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
             .position = position(row),
             .top = TopTokens(found, top, summary.log_sum),
             .entropy = summary.entropy,
-            .kl = Divergence(prediction, found, summary.log_sum),
-            .final_rank = RankOf(found, prediction.first)};
+            .kl = Divergence(Row(final, row), prediction.log_sum, found, summary.log_sum),
+            .final_rank = RankOf(found, prediction.likeliest)};
       });
     }
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/inspect/probabilities.h"
+#include "folio/infer/token_probabilities.h"
 #include "folio/inspect/token_names.h"
 #include "folio/inspect/trace.h"
 

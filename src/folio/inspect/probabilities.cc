@@ -47,14 +47,13 @@ double ClassHeat(int rank_class) {
 }  // namespace
 
 TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top) {
-  const LogitSummary summary = Summarize(logits);
-  const double log_probability = logits[static_cast<size_t>(id)] - summary.log_sum;
+  ModelProbabilities predicted = ProbabilitiesOf(logits, id, top);
   return {.id = id,
-          .probability = std::exp(log_probability),
-          .surprise = -log_probability,
-          .rank = RankOf(logits, id),
-          .entropy = summary.entropy,
-          .top = TopTokens(logits, top, summary.log_sum)};
+          .probability = std::exp(predicted.log_probability),
+          .surprise = -predicted.log_probability,
+          .rank = predicted.rank,
+          .entropy = predicted.entropy,
+          .top = std::move(predicted.likeliest)};
 }
 
 TokenScores ScoreTokens(const OpenedModel& model, ModelText text, int64_t top) {

@@ -12,7 +12,7 @@
 
 namespace folio {
 
-// How well the model predicted one token of a text.
+// The prediction of one token of a text.
 struct TokenScore {
   int32_t id = 0;
   double probability = 0;
@@ -22,7 +22,7 @@ struct TokenScore {
   std::vector<TokenProbability> top = {};  // likeliest first
 };
 
-// How well a model predicted each token of a text.
+// The predictions of the tokens of a text.
 struct TokenScores {
   ModelText text;
   std::vector<TokenScore> tokens = {};  // of tokens 1 to T-1
@@ -32,7 +32,7 @@ struct TokenScores {
   int64_t vocab_size = 0;
 };
 
-// How well a prediction, (V), predicted the token `id`; keeps its `top` likeliest tokens.
+// The score of the token `id` by logits (V), with the `top` likeliest tokens.
 TokenScore ScoreToken(std::span<const float> logits, int32_t id, int64_t top);
 // The windows in which ScoreTokens reads a text. The tokenizer may be null.
 std::vector<TextWindow> ScoreWindows(const ModelText& text, int64_t n_positions,

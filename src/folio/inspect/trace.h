@@ -29,7 +29,7 @@ struct HeadTrace {
 // recomputed from its queries and keys on request.
 class Trace {
  public:
-  // Runs the model on ids (1 to n_positions of them, each in [0,V)) and keeps `points`. Head needs
+  // Runs the model on ids (1 to n_positions ids, each in [0,V)) and keeps `points`. Head needs
   // kQkv, the logit lens needs kEmbedded and kOutput, token scores need kOutput. `backend` and
   // `weights` (float32) must outlive it. `mask` (T,T) is added to the scores of each query in
   // addition to the configuration's mask (as ops.h defines), or empty. Throws a kUsage Error for

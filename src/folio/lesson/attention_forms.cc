@@ -66,7 +66,7 @@ struct AttentionWalk {
   const TokenVectors& tokens;
   const StepTensor memory;
   Report& walk;
-  const Tensor x = memory.tensor();  // (T,C)
+  const Tensor x = memory;  // (T,C)
   const int64_t T = x.dim(0), C = x.dim(1);
 };
 
@@ -83,7 +83,7 @@ std::vector<double> RowOf(const Tensor& x, int64_t row) {
 }
 
 Matrix Beside(std::initializer_list<Tensor> parts, MatrixLabels labels) {
-  return MatrixValues(SideBySide(std::vector(parts)).tensor(), std::move(labels));
+  return MatrixValues(SideBySide(std::vector(parts)), std::move(labels));
 }
 
 // A tensor of weights, or of masked scores, partly hidden by `mask`.
@@ -156,10 +156,10 @@ void CompareWeightings(AttentionWalk& form) {
 
 void ShowOverflow(AttentionWalk& form) {
   const StepTensor scores({1, 3}, {100, 1, 2});
-  const StepTensor naive = NaiveSoftmax(scores.tensor());
-  const StepTensor stable = Softmax(scores.tensor());
+  const StepTensor naive = NaiveSoftmax(scores);
+  const StepTensor stable = Softmax(scores);
   Matrix values = Plain(
-      StackedValues({Doubles(scores.tensor()), Doubles(naive.tensor()), Doubles(stable.tensor())},
+      StackedValues({Doubles(scores), Doubles(naive), Doubles(stable)},
                     {.rows = {"scores", "naive softmax", "softmax"}, .columns = Numbered(3, "s")}));
   values.masks = false;
   form.walk.AddNumbers("why the naive softmax overflows",
@@ -190,26 +190,25 @@ void ShowAllTokens(AttentionWalk& form, const AttentionSteps& steps) {
 void ShowLookup(AttentionWalk& form) {
   const StepTensor query({1, 2}, {1, 0}), keys({3, 2}, {1, 0, 0, 1, 1, 1});
   const StepTensor values({3, 2}, {0.1F, 0.9F, 0.2F, 0.8F, 0.3F, 0.7F});
-  const AttentionSteps steps =
-      Attend(form.backend, {}, query.tensor(), keys.tensor(), values.tensor(), {.scale = 1.0});
+  const AttentionSteps steps = Attend(form.backend, {}, query, keys, values, {.scale = 1.0});
   StepTensor exact({1, 1, 3});
   for (int64_t s = 0; s < 3; ++s) {
-    exact.data()[s] = RowOf(keys.tensor(), s) == RowOf(query.tensor(), 0) ? 1.0F : 0.0F;
+    exact.data()[s] = RowOf(keys, s) == RowOf(query, 0) ? 1.0F : 0.0F;
   }
-  const StepTensor found = AttentionContext(exact.tensor(), values.tensor(), 2);
+  const StepTensor found = AttentionContext(exact, values, 2);
   form.walk.Section("A look-up that is never quite sure");
   form.walk.AddNumbers(
       "the query (1, 0) meets a database", "exact: key = query?    soft: softmax(query · key)",
       Plain(
-          Beside({keys.tensor(), values.tensor(), exact.tensor().Reshape({3, 1}),
-                  steps.scores.Reshape({3, 1}), steps.weights.Reshape({3, 1})},
+          Beside({keys, values, exact.tensor().Reshape({3, 1}), steps.scores.Reshape({3, 1}),
+                  steps.weights.Reshape({3, 1})},
                  {.rows = Numbered(3, "entry "),
                   .columns = {"key 0", "key 1", "value 0", "value 1", "exact", "score", "soft"}})),
       "A database compares the query with each key and answers with the value of the one that is "
       "equal; attention asks how alike they are and takes a share of every value.");
   form.walk.AddNumbers(
       "what both answer", "answer = Σ weight[s] value[s]",
-      StackedValues({Doubles(found.tensor()), Doubles(steps.context)},
+      StackedValues({Doubles(found), Doubles(steps.context)},
                     {.rows = {"exact", "soft"}, .columns = {"value 0", "value 1"}}),
       "The soft answer is a mixture; that makes it smooth, so that a gradient can say how keys, "
       "values and queries should change.");
@@ -221,8 +220,8 @@ constexpr int64_t kVectors = 256;  // queries, and keys
 // scale * q k^T, one head.
 StepTensor Scores(Backend& backend, const Tensor& q, const Tensor& k, double scale) {
   const StepTensor products({q.dim(0), k.dim(0)});
-  backend.Run(LinearForward{.x = q, .weight = k, .out = products.tensor(), .transposed = true});
-  return Scaled(products.tensor(), scale);
+  backend.Run(LinearForward{.x = q, .weight = k, .out = products, .transposed = true});
+  return Scaled(products, scale);
 }
 
 // Products of random vectors of 512 elements, and softmax of large numbers.
@@ -234,7 +233,7 @@ void ShowWhyRoot(AttentionWalk& form) {
   form.draws.Normal({k.data(), elements});
   std::vector<std::vector<double>> rows;
   for (const double scale : {1.0, root}) {
-    const StepTensor scores = Scores(form.backend, q.tensor(), k.tensor(), scale);
+    const StepTensor scores = Scores(form.backend, q, k, scale);
     const NormalizedRow row =
         Normalized(form.backend, scores.tensor().Reshape({1, kVectors * kVectors}));
     rows.push_back({row.mean, row.variance});
@@ -252,8 +251,8 @@ void ShowWhyRoot(AttentionWalk& form) {
   const StepTensor one({1, 1}, {1}), large({3, 1}, {10, 20, 30});
   rows.clear();
   for (const double scale : {1.0, root}) {
-    const StepTensor scores = Scores(form.backend, one.tensor(), large.tensor(), scale);
-    rows.push_back(Doubles(Softmax(scores.tensor().Reshape({1, 3})).tensor()));
+    const StepTensor scores = Scores(form.backend, one, large, scale);
+    rows.push_back(Doubles(Softmax(scores.tensor().Reshape({1, 3}))));
   }
   form.walk.AddNumbers(
       "softmax of large scores", "softmax(10, 20, 30)  and  softmax((10, 20, 30) / √512)",
@@ -286,7 +285,7 @@ void ShowMaskAfter(AttentionWalk& form, const AttentionSteps& steps,
                 "As before; the upper right half is knowledge of the future.");
   const StepTensor struck = Masked(steps.softmax, mask, 0);
   form.walk.Add("weights with the future struck out", "weights · mask",
-                Hidden(struck.tensor(), mask, form.ByTokens()),
+                Hidden(struck, mask, form.ByTokens()),
                 "Zeros where the mask is: but now the rows add up to less than 1.");
   form.walk.Add("renormalised weights", "weights / Σ weights, row by row",
                 Hidden(steps.weights, mask, form.ByTokens()),
@@ -378,7 +377,7 @@ void ShowJoined(AttentionWalk& form) {
   form.walk.AddNumbers(
       fmt::format("“{}” by the stack and by the split layer", form.Token(form.T - 1)),
       "concat(head 0(x), head 1(x)) = split(x)",
-      StackedValues({RowOf(stacked.tensor(), form.T - 1), RowOf(split.out, form.T - 1)},
+      StackedValues({RowOf(stacked, form.T - 1), RowOf(split.out, form.T - 1)},
                     {.rows = {"stack", "split"}, .columns = ColumnsOf({"head 0:", "head 1:"}, 2)}),
       "The same numbers by both ways: splitting is nothing but book-keeping.");
 }
@@ -398,13 +397,13 @@ void ShowCross(AttentionWalk& form) {
       .d_in = form.C, .d_kv_in = kOther, .d_out = 2, .bias = true, .out_proj = true};
   const AttentionWeights weights = form.draws.Linear(sizes);
   const AttentionSteps cross =
-      Attend(form.backend, weights.params, form.x, other.tensor(), other.tensor(), {.mask = mask});
+      Attend(form.backend, weights.params, form.x, other, other, {.mask = mask});
   const MatrixLabels by_other = form.QueriesAndKeys(form.tokens.labels, OtherTokens());
 
   form.walk.Section("Cross-attention: queries here, keys and values there");
   form.walk.Add(
       "the other sequence", "y: a vector of 2 numbers for each of 5 tokens",
-      MatrixValues(other.tensor(),
+      MatrixValues(other,
                    {.rows = OtherTokens(), .columns = Numbered(kOther, "y"), .row_axis = "token"}),
       "A translator looks from its own words at the sentence that it translates; shorter sentences "
       "are filled up with padding, which must not count.");
@@ -432,7 +431,7 @@ void ShowPaddedCausal(AttentionWalk& form) {
   std::fill_n(real.begin(), pads, uint8_t{0});
   const std::vector<uint8_t> mask = AttentionMask(form.T, real, /*causal=*/true);
   const AttentionWeights weights = form.draws.Linear({.d_in = form.C, .d_out = 2});
-  const AttentionSteps layer = Attend(form.backend, weights.params, x.tensor(), {.mask = mask});
+  const AttentionSteps layer = Attend(form.backend, weights.params, x, {.mask = mask});
   std::vector<std::string> tokens(static_cast<size_t>(pads), "<pad>");
   for (int64_t t = 0; t < tokens_left; ++t) tokens.push_back(form.Token(t));
   const MatrixLabels by_tokens = form.QueriesAndKeys(tokens, tokens);
@@ -488,8 +487,7 @@ void ExplainSingleHead(AttentionWalk& form) {
   form.walk.Section("One head with trainable weights");
   ShowProjections(form, weights.params, head);
   const StepTensor products = Scores(form.backend, head.q, head.k, 1);
-  form.walk.Add("products of queries and keys", "q kᵀ",
-                MatrixValues(products.tensor(), form.ByTokens()),
+  form.walk.Add("products of queries and keys", "q kᵀ", MatrixValues(products, form.ByTokens()),
                 "How well each query fits each key; asking and being asked are two things now, and "
                 "the table is no longer symmetric.");
   ShowWhyRoot(form);
@@ -534,7 +532,7 @@ void ExplainStacked(AttentionWalk& form) {
              "The second head was drawn with other numbers and looks elsewhere: each head can "
              "learn a question of its own.");
   form.walk.Add("contexts of both, side by side", "out = concat(head 0(x), head 1(x))",
-                MatrixValues(out.tensor(), ByHeadElement(form, 2)),
+                MatrixValues(out, ByHeadElement(form, 2)),
                 "What the heads found is put side by side: 2 heads of 2 elements give 4.");
 }
 

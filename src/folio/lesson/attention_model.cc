@@ -112,10 +112,8 @@ Report ExplainAttention(Backend& backend, const LessonModel& model, std::string_
 
   std::vector<float> scores(head.scores.size());
   const StepTensor q({T, head.D}, head.q), k({T, head.D}, head.k);
-  backend.Run(LinearForward{.x = q.tensor(),
-                            .weight = k.tensor(),
-                            .out = Tensor(scores.data(), {T, T}),
-                            .transposed = true});
+  backend.Run(
+      LinearForward{.x = q, .weight = k, .out = Tensor(scores.data(), {T, T}), .transposed = true});
   walk.Add("scores", "scores = q kᵀ", by_tokens(scores),
            "Each query with each key: large where what is looked for meets what is offered.");
   walk.Add(

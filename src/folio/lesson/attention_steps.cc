@@ -23,7 +23,7 @@ StepTensor ByRow(const Tensor& x, const F& f) {
   std::ranges::copy(Elements(x), out.data());
   const auto S = static_cast<size_t>(x.shape().back());
   for (size_t at = 0; at < static_cast<size_t>(x.count()); at += S) {
-    f(Elements(out.tensor()).subspan(at, S));
+    f(Elements(out).subspan(at, S));
   }
   return out;
 }
@@ -80,7 +80,7 @@ StepTensor Masked(const Tensor& x, std::span<const uint8_t> mask, float fill) {
 StepTensor AttentionContext(const Tensor& weights, const Tensor& v, int64_t D) {
   const int64_t H = weights.dim(0), T = weights.dim(1), S = weights.dim(2);
   StepTensor context({T, H * D});
-  const auto a = SizesOf(context.tensor(), v, H);
+  const auto a = SizesOf(context, v, H);
   FOLIO_CHECK(a.S == S, "values that are not as many as the weights");
   float* at = context.data();
   for (int64_t i = 0; i < T * H * D; ++i) {
@@ -169,7 +169,7 @@ AttentionSteps Attend(Backend& backend, const AttentionParams& params, const Ten
   if (options.weighting == Weighting::kSum) steps.softmax = keep(DividedBySum(steps.masked));
   steps.weights = steps.softmax;
   if (masks(MaskOrder::kAfterSoftmax)) {
-    steps.weights = keep(DividedBySum(Masked(steps.softmax, options.mask, 0).tensor()));
+    steps.weights = keep(DividedBySum(Masked(steps.softmax, options.mask, 0)));
   }
   steps.kept = steps.weights;
   if (options.dropout.active()) {
@@ -201,7 +201,7 @@ AttentionWeights JoinHeads(std::span<const AttentionWeights> heads) {
        {&AttentionParams::q, &AttentionParams::k, &AttentionParams::v}) {
     std::vector<Tensor> parts;
     for (const AttentionWeights& head : heads) parts.push_back((head.params.*layer).weight);
-    (joined.params.*layer).weight = joined.memory.emplace_back(SideBySide(parts)).tensor();
+    (joined.params.*layer).weight = joined.memory.emplace_back(SideBySide(parts));
   }
   return joined;
 }
@@ -211,17 +211,17 @@ AttentionWeights AttentionDraws::Linear(const AttentionSizes& sizes) {
   const auto draw = [&](LinearParams& to, int64_t in, int64_t out, bool bias, uint64_t layer) {
     const double bound = 1 / std::sqrt(static_cast<double>(in));
     StepTensor& weight = weights.memory.emplace_back(Shape{in, out});
-    Uniform(Elements(weight.tensor()), -bound, bound, layer, false);
+    Uniform(Elements(weight), -bound, bound, layer, false);
     if (torch_) {
       // PyTorch draws these in the order (out,in).
-      const std::vector<double> drawn = Doubles(weight.tensor());
+      const std::vector<double> drawn = Doubles(weight);
       for (int64_t i = 0; i < in * out; ++i) {
         weight.data()[i] = static_cast<float>(drawn[static_cast<size_t>(i % out * in + i / out)]);
       }
     }
-    to.weight = weight.tensor();
+    to.weight = weight;
     if (!bias) return;
-    to.bias = weights.memory.emplace_back(Shape{out}).tensor();
+    to.bias = weights.memory.emplace_back(Shape{out});
     Uniform(Elements(to.bias), -bound, bound, layer, true);
   };
   AttentionParams& params = weights.params;
@@ -237,7 +237,7 @@ AttentionWeights AttentionDraws::Unit(const AttentionSizes& sizes) {
   AttentionWeights weights;
   uint64_t layer = 0;
   for (LinearParams* to : {&weights.params.q, &weights.params.k, &weights.params.v}) {
-    to->weight = weights.memory.emplace_back(Shape{sizes.d_in, sizes.d_out}).tensor();
+    to->weight = weights.memory.emplace_back(Shape{sizes.d_in, sizes.d_out});
     Uniform(Elements(to->weight), 0, 1, layer++, false);
   }
   ++drawn_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,9 +21,8 @@
 namespace folio {
 namespace {
 
-constexpr int64_t kForetold = 6;  // predicted tokens whose probability is followed through the
-                                  // layers
-
+// Predicted tokens whose probability is followed through the layers.
+constexpr int64_t kForetold = 6;
 constexpr size_t kUnitsShown = 12;
 constexpr size_t kHeadsNamed = 6;
 
@@ -114,20 +112,19 @@ class BlockWalk {
     const int32_t id = trace_.ids().back();
     StepTensor one_hot({1, config_.vocab_size}), product({1, config_.n_embd});
     one_hot.data()[id] = 1;
-    backend_.Run(
-        LinearForward{.x = one_hot.tensor(), .weight = params_.wte, .out = product.tensor()});
+    backend_.Run(LinearForward{.x = one_hot, .weight = params_.wte, .out = product});
     const Tensor row = RowAt(params_.wte, id);
     StepTensor difference({1, config_.n_embd});
     for (int64_t c = 0; c < config_.n_embd; ++c) {
       difference.data()[c] = product.data()[c] - row.data<float>()[c];
     }
-    walk_.AddNumbers("look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
-                     ChannelRows({product.tensor(), row, difference.tensor()},
-                                 {"one-hot times wte", "row of wte", "difference"}),
-                     fmt::format("A row of {} zeros with a single 1 at place {}, times the "
-                                 "embedding matrix, is row {} of that matrix: the embedding is a "
-                                 "linear layer, and a look-up is the cheap way to compute it.",
-                                 config_.vocab_size, id, id));
+    walk_.AddNumbers(
+        "look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
+        ChannelRows({product, row, difference}, {"one-hot times wte", "row of wte", "difference"}),
+        fmt::format("A row of {} zeros with a single 1 at place {}, times the "
+                    "embedding matrix, is row {} of that matrix: the embedding is a "
+                    "linear layer, and a look-up is the cheap way to compute it.",
+                    config_.vocab_size, id, id));
   }
 
   void Position() {
@@ -155,7 +152,7 @@ class BlockWalk {
     walk_.AddNumbers(
         "position",
         fmt::format("{} + {}[{}]", scaled, config_.learned_positions() ? "wpe" : "sinusoids", t_),
-        ChannelRows({token.tensor(), RowAt(positions, t_), Row(TracePoint::kEmbedded)},
+        ChannelRows({token, RowAt(positions, t_), Row(TracePoint::kEmbedded)},
                     {"token", "position", "sum"}),
         fmt::format("The vector of place {} is added, for attention by itself does not know the "
                     "order of the tokens; the sum is the beginning of the stream.",
@@ -168,18 +165,17 @@ class BlockWalk {
     const bool post = layout_.post_norm, shown = layout_.pre_norm && layer == 0;
     const Tensor middle = Row(TracePoint::kMiddle, layer), norm_1 = Row(TracePoint::kNorm1, layer);
     Mix(layer);
-    if (shown) Norm(layer, "ln_1", Into(layer).tensor(), norm_1);
+    if (shown) Norm(layer, "ln_1", Into(layer), norm_1);
     Values(layer);
     Heads(layer);
     Attention(layer);
     if (post) Norm(layer, "ln_1", middle, norm_1);
     if (shown && !layout_.one_norm) {
-      Norm(layer, "ln_2", layout_.parallel ? Into(layer).tensor() : middle,
-           Row(TracePoint::kNorm2, layer));
+      Norm(layer, "ln_2", layout_.parallel ? Into(layer) : middle, Row(TracePoint::kNorm2, layer));
     }
     Units(layer);
     const StepTensor sum = FeedForward(layer);
-    if (post) Norm(layer, "ln_2", sum.tensor(), Row(TracePoint::kOutput, layer));
+    if (post) Norm(layer, "ln_2", sum, Row(TracePoint::kOutput, layer));
   }
 
   void Mix(int64_t layer) {
@@ -188,9 +184,8 @@ class BlockWalk {
     AddStep(layer, "mix",
             fmt::format("{:.3g} · stream + {:.3g} · embedding", factor(params_.resid_lambdas),
                         factor(params_.x0_lambdas)),
-            ChannelRows(
-                {RowAt(trace_.Stream(layer), t_), Row(TracePoint::kEmbedded), Into(layer).tensor()},
-                {"stream", "embedding", "mix"}),
+            ChannelRows({RowAt(trace_.Stream(layer), t_), Row(TracePoint::kEmbedded), Into(layer)},
+                        {"stream", "embedding", "mix"}),
             "Two numbers that the layer has learnt say how much it takes of the stream, and how "
             "much of what the token was at the beginning: that stays at hand in every layer.");
   }
@@ -217,18 +212,16 @@ class BlockWalk {
     const SelfAttentionParams& params = params_.h[static_cast<size_t>(layer)].attn;
     const int64_t K = params.value_gate.dim(0);
     const StepTensor into = Into(layer);
-    const Tensor read = layout_.post_norm ? into.tensor() : Row(TracePoint::kNorm1, layer);
+    const Tensor read = layout_.post_norm ? into : Row(TracePoint::kNorm1, layer);
     StepTensor first({1, kValueChannels}), gates({1, K});
     std::copy_n(read.data<float>(), kValueChannels, first.data());
-    backend_.Run(LinearForward{.x = first.tensor(),
-                               .weight = params.value_gate,
-                               .out = gates.tensor(),
-                               .transposed = true});
+    backend_.Run(
+        LinearForward{.x = first, .weight = params.value_gate, .out = gates, .transposed = true});
     for (float& gate : std::span(gates.data(), static_cast<size_t>(K))) {
       gate = 3 / (1 + std::exp(-gate));
     }
-    Matrix values = StackedValues({Doubles(gates.tensor())},
-                                  {.rows = {"gate"}, .columns = Numbered(K, "head ")});
+    Matrix values =
+        StackedValues({Doubles(gates)}, {.rows = {"gate"}, .columns = Numbered(K, "head ")});
     values.digits = 3;
     AddStep(layer, "its own values",
             fmt::format("v + gate · value_embeds[{}], gate = 3 σ(g · the first {} channels)",
@@ -269,7 +262,7 @@ class BlockWalk {
     const StepTensor joining = Joining(TracePoint::kAttention, layer);
     AddStep(layer, "attention joins the stream",
             JoiningFormula("c_proj(contexts of all heads)", "ln_attn"),
-            ChannelRows({Into(layer).tensor(), joining.tensor(), Row(TracePoint::kMiddle, layer)},
+            ChannelRows({Into(layer), joining, Row(TracePoint::kMiddle, layer)},
                         {"stream", "attention", "sum"}),
             "What the heads brought is added: nothing is overwritten, and later layers still find "
             "what was there before.");
@@ -279,19 +272,11 @@ class BlockWalk {
     const bool gated = config_.layer(layer).mlp == MlpKind::kGated;
     const std::vector<double> fc = Doubles(Row(TracePoint::kUp, layer));
     const std::vector<double> active = Doubles(Row(TracePoint::kActivated, layer));
-    std::vector<size_t> order(active.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    const size_t shown = std::min(kUnitsShown, order.size());
-    std::ranges::partial_sort(
-        order, order.begin() + static_cast<ptrdiff_t>(shown), [&](size_t a, size_t b) {
-          return std::pair(-std::abs(active[a]), a) < std::pair(-std::abs(active[b]), b);
-        });
-    order.resize(shown);
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
     std::vector<std::string> columns = {"c_fc", std::string(NameOf(config_.activation_function))};
     if (gated) columns = {"gate", "up", "product"};
-    for (const size_t unit : order) {
+    for (const size_t unit : Strongest(active, kUnitsShown)) {
       rows.push_back({fc[unit]});
       if (gated) rows.back().push_back(fc[active.size() + unit]);
       rows.back().push_back(active[unit]);
@@ -317,9 +302,9 @@ class BlockWalk {
   StepTensor FeedForward(int64_t layer) {
     const Tensor before = BeforeMlp(layer);
     const StepTensor added = Joining(TracePoint::kMlp, layer);
-    StepTensor sum = Sum(backend_, before, added.tensor());
+    StepTensor sum = Sum(backend_, before, added);
     AddStep(layer, "feed-forward joins the stream", JoiningFormula("c_proj(units)", "ln_mlp"),
-            ChannelRows({before, added.tensor(), sum.tensor()}, {"stream", "feed-forward", "sum"}),
+            ChannelRows({before, added, sum}, {"stream", "feed-forward", "sum"}),
             "What the units know about such a token is added: this part looks at no other token.");
     return sum;
   }
@@ -349,14 +334,12 @@ class BlockWalk {
     std::vector<std::vector<double>> rows;
     std::vector<std::string> labels;
     const auto add = [&](std::string label, const Tensor& before, const StepTensor& added) {
-      const StepTensor sum = Sum(backend_, before, added.tensor());
-      rows.push_back({Length(backend_, before), Length(backend_, added.tensor()),
-                      Length(backend_, sum.tensor())});
+      const StepTensor sum = Sum(backend_, before, added);
+      rows.push_back({Length(backend_, before), Length(backend_, added), Length(backend_, sum)});
       labels.push_back(std::move(label));
     };
     for (int64_t layer = 0; layer < config_.n_layer; ++layer) {
-      add(fmt::format("{} attention", layer), Into(layer).tensor(),
-          Joining(TracePoint::kAttention, layer));
+      add(fmt::format("{} attention", layer), Into(layer), Joining(TracePoint::kAttention, layer));
       add(fmt::format("{} feed-forward", layer), BeforeMlp(layer),
           Joining(TracePoint::kMlp, layer));
     }
@@ -385,7 +368,7 @@ class BlockWalk {
     for (int64_t layers = 0; layers <= config_.n_layer; ++layers) {
       std::vector<float> logits = LogitsAfter(layers);
       const Tensor row(logits.data(), {1, config_.vocab_size});
-      const std::vector<double> shares = Doubles(Softmax(row).tensor());
+      const std::vector<double> shares = Doubles(Softmax(row));
       rows.emplace_back();
       for (const TokenProbability& token : top) {
         rows.back().push_back(shares[static_cast<size_t>(token.id)]);

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
 #include "folio/term/streams.h"
@@ -40,8 +39,8 @@ std::string EscapeChar(const Utf8Char& c, std::string_view bytes, bool ascii) {
   return fmt::format("\\u{{{:X}}}", static_cast<uint32_t>(c.code));
 }
 
-// `bytes` in quotes, with unprintable characters and invalid UTF-8 escaped (
-// , \u{200B}, \xFF); with `ascii` also everything beyond ASCII.
+// `bytes` in quotes, with unprintable characters and invalid UTF-8 escaped (\n,
+// \u{200B}, \xFF); with `ascii` also everything beyond ASCII.
 std::string QuoteBytes(std::string_view bytes, bool ascii) {
   std::string text = "\"";
   for (size_t at = 0; at < bytes.size();) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,7 +28,7 @@ std::vector<std::string> Labels(std::span<const float> numbers) {
 
 // Returns the derivative of each share with respect to its own logit.
 std::vector<double> OwnSlopes(const StepTensor& shares) {
-  std::vector<double> slopes = Doubles(shares.tensor());
+  std::vector<double> slopes = Doubles(shares);
   for (double& p : slopes) p = static_cast<float>(p * (1 - p));
   return slopes;
 }
@@ -46,9 +45,9 @@ std::vector<double> VariancesOfProducts(Backend& backend, int64_t width) {
   }
   std::vector<double> variances;
   for (const double scale : {1.0, 1 / std::sqrt(static_cast<double>(width))}) {
-    const StepTensor products = AttentionScores(q.tensor(), k.tensor(), 1, scale);
+    const StepTensor products = AttentionScores(q, k, 1, scale);
     const Tensor row = products.tensor().Reshape({1, kRows * kRows});
-    variances.push_back(Normalized(backend, row, {}, {}, 0).variance);
+    variances.push_back(Normalized(backend, row, 0).variance);
   }
   return variances;
 }
@@ -65,12 +64,11 @@ Matrix Activations(Backend& backend, std::span<const float> numbers,
     names.emplace_back(std::ranges::find(kActivations, kind, &NamedActivation::kind)->name);
     const StepTensor out(x.tensor().shape());
     if (slopes) {
-      backend.Run(ActivationBackward{
-          .kind = kind, .x = x.tensor(), .d_out = ones.tensor(), .d_x = out.tensor()});
+      backend.Run(ActivationBackward{.kind = kind, .x = x, .d_out = ones, .d_x = out});
     } else {
-      backend.Run(ActivationForward{.kind = kind, .x = x.tensor(), .out = out.tensor()});
+      backend.Run(ActivationForward{.kind = kind, .x = x, .out = out});
     }
-    const std::vector<double> column = Doubles(out.tensor());
+    const std::vector<double> column = Doubles(out);
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(column[i]);
   }
   return StackedValues(rows,
@@ -84,17 +82,77 @@ std::vector<float> CurvePoints() {
   return points;
 }
 
+constexpr char kGatedIntro[] =
+    "A gated feed-forward part has two matrices side by side where GPT-2's has one. What the first "
+    "gives goes through a bend and becomes a gate; what the second gives is multiplied with it, "
+    "unit by unit, and a third matrix leads back into the stream. Llama, Qwen and Gemma are built "
+    "so: with SiLU it is called SwiGLU, with GELU GeGLU.";
+
+// silu(gate) * up for each pair: a row for each gate, a column for each up.
+Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
+  constexpr std::array<float, 5> kUps = {-2, -1, 0, 1, 2};
+  std::vector<std::vector<double>> rows;
+  for (const float gate : gates) {
+    StepTensor x({5, 2});
+    for (size_t i = 0; i < kUps.size(); ++i) {
+      x.data()[2 * i] = gate;
+      x.data()[2 * i + 1] = kUps[i];
+    }
+    const StepTensor out({5, 1});
+    backend.Run(GatedForward{.x = x, .out = out});
+    rows.push_back(Doubles(out));
+  }
+  return StackedValues(
+      rows,
+      {.rows = Labels(gates), .columns = Labels(kUps), .row_axis = "gate", .column_axis = "up"});
+}
+
+// The gradients of gate and up for up = 1 and a gradient of 1 of the result: a row for each gate.
+Matrix GateGradients(Backend& backend, std::span<const float> gates) {
+  const int64_t N = std::ssize(gates);
+  StepTensor x({N, 2}), d_out({N, 1});
+  for (int64_t i = 0; i < N; ++i) {
+    x.data()[2 * i] = gates[static_cast<size_t>(i)];
+    x.data()[2 * i + 1] = d_out.data()[i] = 1;
+  }
+  const StepTensor d_x({N, 2});
+  backend.Run(GatedBackward{.x = x, .d_out = d_out, .d_x = d_x});
+  return MatrixValues(d_x, {.rows = Labels(gates), .columns = {"gate", "up"}, .row_axis = "gate"});
+}
+
+// The units of a token with the largest results: gate, its activation, up, product.
+void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
+                       const Tensor& act, std::span<const size_t> units, Report& walk) {
+  const auto F = static_cast<size_t>(config.inner());
+  const StepTensor gates({1, config.inner()}, std::span(fc.data<float>(), F));
+  const StepTensor opened({1, config.inner()});
+  backend.Run(ActivationForward{.kind = config.activation_function, .x = gates, .out = opened});
+  std::vector<std::vector<double>> rows;
+  std::vector<std::string> labels;
+  for (const size_t unit : units) {
+    rows.push_back({fc.data<float>()[unit], opened.tensor().data<float>()[unit],
+                    fc.data<float>()[F + unit], act.data<float>()[unit]});
+    labels.push_back(fmt::format("unit {}", unit));
+  }
+  const std::string opens = fmt::format("{}(gate)", NameOf(config.activation_function));
+  walk.Add(
+      "strongest units", fmt::format("{} · up", opens),
+      StackedValues(rows, {.rows = std::move(labels), .columns = {"gate", opens, "up", "product"}}),
+      "The units whose product is largest for this token. The gate says how much of up comes "
+      "through, and up what that is, and with which sign: one of them alone makes nothing.");
+}
+
 }  // namespace
 
 Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   RequireNumbers(logits);
   constexpr int64_t kWidth = 512;  // width of the queries and keys whose products are shown
   const StepTensor memory({1, std::ssize(logits)}, logits);
-  const Tensor& x = memory.tensor();
+  const Tensor& x = memory;
   const double largest = *std::ranges::max_element(logits);
   const std::vector<std::string> labels = Labels(logits);
   const auto row = [&](const StepTensor& values) {
-    return RowValues(Doubles(values.tensor()), {.columns = labels, .column_axis = "x"});
+    return RowValues(Doubles(values), {.columns = labels, .column_axis = "x"});
   };
   const auto unmasked = [](Matrix values) {
     values.masks = false;  // a NaN is a result of the naive formula
@@ -117,8 +175,7 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   const StepTensor moved = Shifted(backend, x, shift);
   walk.AddNumbers("overflow",
                   fmt::format("softmax(x {} {:g})", shift < 0 ? "−" : "+", std::abs(shift)),
-                  unmasked(StackedValues({Doubles(NaiveSoftmax(moved.tensor()).tensor()),
-                                          Doubles(Softmax(moved.tensor()).tensor())},
+                  unmasked(StackedValues({Doubles(NaiveSoftmax(moved)), Doubles(Softmax(moved))},
                                          {.rows = {"naive", "safe"}, .columns = labels})),
                   "Adding the same number to all must change nothing, but exp(89) is more than a "
                   "float32 can hold: the naive formula divides infinity by infinity, and one such "
@@ -129,11 +186,11 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   const StepTensor safe = Softmax(x);
   walk.Add("softmax", "exp(x − max(x)) / Σ exp(x − max(x))", Scientific(row(safe)),
            "The same shares as by the naive formula, for numbers of any size.", FigureKind::kBars);
-  walk.AddNumbers("sum", "Σ softmax(x)", Plain(RowValues({Total(safe.tensor())})),
+  walk.AddNumbers("sum", "Σ softmax(x)", Plain(RowValues({Total(safe)})),
                   "Shares of a whole add up to 1.");
 
   const StepTensor scaled = Scaled(x, 1 / std::sqrt(double{kWidth}));
-  const StepTensor mixture = Softmax(scaled.tensor());
+  const StepTensor mixture = Softmax(scaled);
   walk.AddNumbers("scaled", "x / √512", row(scaled),
                   "Attention divides its scores by the root of the width of the queries and keys, "
                   "here 512, before it takes their softmax.");
@@ -144,7 +201,7 @@ Report ExplainSoftmax(Backend& backend, std::span<const float> logits) {
   std::vector<std::vector<double>> rows;
   constexpr std::array<float, 6> kTemperatures = {0.5, 1, 2, 5, 10, 100};
   for (const double temperature : kTemperatures) {
-    rows.push_back(Doubles(Softmax(Scaled(x, 1 / temperature).tensor()).tensor()));
+    rows.push_back(Doubles(Softmax(Scaled(x, 1 / temperature))));
   }
   walk.Add("temperatures", "softmax(x / temperature)",
            StackedValues(
@@ -213,72 +270,6 @@ Report ExplainGelu(Backend& backend, std::span<const float> inputs) {
       "trained with, and differences of this size add up over its layers.");
   return walk;
 }
-
-namespace {
-
-constexpr char kGatedIntro[] =
-    "A gated feed-forward part has two matrices side by side where GPT-2's has one. What the first "
-    "gives goes through a bend and becomes a gate; what the second gives is multiplied with it, "
-    "unit by unit, and a third matrix leads back into the stream. Llama, Qwen and Gemma are built "
-    "so: with SiLU it is called SwiGLU, with GELU GeGLU.";
-
-// silu(gate) * up for each pair: a row for each gate, a column for each up.
-Matrix GateTimesUp(Backend& backend, std::span<const float> gates) {
-  constexpr std::array<float, 5> kUps = {-2, -1, 0, 1, 2};
-  std::vector<std::vector<double>> rows;
-  for (const float gate : gates) {
-    StepTensor x({5, 2});
-    for (size_t i = 0; i < kUps.size(); ++i) {
-      x.data()[2 * i] = gate;
-      x.data()[2 * i + 1] = kUps[i];
-    }
-    const StepTensor out({5, 1});
-    backend.Run(GatedForward{.x = x.tensor(), .out = out.tensor()});
-    rows.push_back(Doubles(out.tensor()));
-  }
-  return StackedValues(
-      rows,
-      {.rows = Labels(gates), .columns = Labels(kUps), .row_axis = "gate", .column_axis = "up"});
-}
-
-// The gradients of gate and up for up = 1 and a gradient of 1 of the result: a row for each gate.
-Matrix GateGradients(Backend& backend, std::span<const float> gates) {
-  const int64_t N = std::ssize(gates);
-  StepTensor x({N, 2}), d_out({N, 1});
-  for (int64_t i = 0; i < N; ++i) {
-    x.data()[2 * i] = gates[static_cast<size_t>(i)];
-    x.data()[2 * i + 1] = d_out.data()[i] = 1;
-  }
-  const StepTensor d_x({N, 2});
-  backend.Run(GatedBackward{.x = x.tensor(), .d_out = d_out.tensor(), .d_x = d_x.tensor()});
-  return MatrixValues(d_x.tensor(),
-                      {.rows = Labels(gates), .columns = {"gate", "up"}, .row_axis = "gate"});
-}
-
-// The units of a token with the largest results: gate, its activation, up, product.
-void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
-                       const Tensor& act, std::span<const int64_t> units, Report& walk) {
-  const int64_t F = config.inner();
-  const StepTensor opened({1, F});
-  const StepTensor gates({1, F}, std::span(fc.data<float>(), static_cast<size_t>(F)));
-  backend.Run(ActivationForward{
-      .kind = config.activation_function, .x = gates.tensor(), .out = opened.tensor()});
-  std::vector<std::vector<double>> rows;
-  std::vector<std::string> labels;
-  for (const int64_t unit : units) {
-    rows.push_back({fc.data<float>()[unit], opened.tensor().data<float>()[unit],
-                    fc.data<float>()[F + unit], act.data<float>()[unit]});
-    labels.push_back(fmt::format("unit {}", unit));
-  }
-  const std::string opens = fmt::format("{}(gate)", NameOf(config.activation_function));
-  walk.Add(
-      "strongest units", fmt::format("{} · up", opens),
-      StackedValues(rows, {.rows = std::move(labels), .columns = {"gate", opens, "up", "product"}}),
-      "The units whose product is largest for this token. The gate says how much of up comes "
-      "through, and up what that is, and with which sign: one of them alone makes nothing.");
-}
-
-}  // namespace
 
 Report ExplainGatedMlp(Backend& backend, std::span<const float> gates) {
   RequireNumbers(gates);
@@ -357,17 +348,11 @@ Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_v
           "One matrix of {} × {} gives both halves at once: {} gates, and as many ups. Open "
           "are those above 0.",
           config.n_embd, 2 * F, F));
-  std::vector<int64_t> order(static_cast<size_t>(F));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const size_t shown = std::min(kShown, order.size());
-  std::ranges::partial_sort(
-      order, order.begin() + static_cast<ptrdiff_t>(shown), {},
-      [&](int64_t unit) { return std::pair(-std::abs(act.data<float>()[unit]), unit); });
-  order.resize(shown);
+  const std::vector<size_t> order = Strongest(Doubles(act), kShown);
   AddStrongestUnits(backend, config, fc, act, order, walk);
   std::vector<double> along;
   for (int64_t row = 0; row < trace.T(); ++row) {
-    along.push_back(all.data<float>()[row * F + order.front()]);
+    along.push_back(Row(all, row)[order.front()]);
   }
   walk.Add("the strongest along the text", fmt::format("unit {} at each token", order.front()),
            RowValues(std::move(along), {.columns = tokens.labels, .column_axis = "token"}),

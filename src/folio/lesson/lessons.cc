@@ -128,19 +128,12 @@ Report RotaryWalk(const LessonInput& in) {
                         .positions = PositionsOf(in, kFar)});
 }
 
-Report LayerNorm(const LessonInput& in) {
-  if (in.model == nullptr) return ExplainLayerNorm(in.backend, in.values);
-  return ExplainLayerNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
-}
-
-Report RmsNorm(const LessonInput& in) {
-  if (in.model == nullptr) return ExplainRmsNorm(in.backend, in.values);
-  return ExplainRmsNorm(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
-}
-
-Report GatedMlp(const LessonInput& in) {
-  if (in.model == nullptr) return ExplainGatedMlp(in.backend, in.values);
-  return ExplainGatedMlp(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
+// The walk through the input's numbers or, with a model, through one of its layers.
+template <Report (*of_numbers)(Backend&, std::span<const float>),
+          Report (*of_layer)(Backend&, const LessonModel&, std::string_view, int64_t)>
+Report NumbersOrLayer(const LessonInput& in) {
+  if (in.model == nullptr) return of_numbers(in.backend, in.values);
+  return of_layer(in.backend, ModelOf(in), in.text, in.layer.value_or(0));
 }
 
 Report Sampling(const LessonInput& in) {
@@ -203,7 +196,7 @@ const std::vector<Lesson>& Lessons() {
        .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
        .values = "2,-1,0.5,3,-0.5,1",
        .text = kText,
-       .walk = LayerNorm},
+       .walk = NumbersOrLayer<ExplainLayerNorm, ExplainLayerNorm>},
       {.name = "rmsnorm",
        .summary = "RMSNorm step by step, compared with LayerNorm",
        .details = "On numbers of your own, or on what the first norm of a model's layer is given.",
@@ -212,7 +205,7 @@ const std::vector<Lesson>& Lessons() {
        .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
        .values = "2,-1,0.5,3,-0.5,1",
        .text = kText,
-       .walk = RmsNorm},
+       .walk = NumbersOrLayer<ExplainRmsNorm, ExplainRmsNorm>},
       {.name = "gelu",
        .summary = "the activation function of the feed-forward layer",
        .details = "Shows GELU with its derivative, and ReLU for comparison.",
@@ -229,7 +222,7 @@ const std::vector<Lesson>& Lessons() {
        .parts = kLessonValues | kLessonModel | kLessonText | kLessonLayer,
        .values = "-4,-3,-2,-1,-0.5,0,0.5,1,2,3,4",
        .text = kText,
-       .walk = GatedMlp},
+       .walk = NumbersOrLayer<ExplainGatedMlp, ExplainGatedMlp>},
       {.name = "softmax",
        .summary = "softmax, step by step",
        .details =

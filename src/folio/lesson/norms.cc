@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "folio/backend/ops.h"
 #include "folio/base/error.h"
@@ -31,7 +30,7 @@ struct Scale {
 // The steps from x (1,C) to weight * (x - mean) / sqrt(variance + eps) + bias.
 void AddLayerNormSteps(Backend& backend, const Tensor& x, const Scale& scale, double eps,
                        Report& walk) {
-  const NormalizedRow normalized = Normalized(backend, x, {}, {}, eps);
+  const NormalizedRow normalized = Normalized(backend, x, eps);
   walk.AddNumbers("mean", "mean = Σ x / C", Plain(RowValues({normalized.mean})),
                   "Where the numbers of this token lie: one number for the whole row, whatever the "
                   "other tokens are.");
@@ -39,17 +38,15 @@ void AddLayerNormSteps(Backend& backend, const Tensor& x, const Scale& scale, do
                   Plain(RowValues({normalized.variance})),
                   "How far they are spread: divided by C, not C − 1, for these are all the numbers "
                   "there are and no sample of more.");
-  walk.AddNumbers("centred", "x − mean",
-                  ChannelValues(Shifted(backend, x, -normalized.mean).tensor()),
+  walk.AddNumbers("centred", "x − mean", ChannelValues(Shifted(backend, x, -normalized.mean)),
                   "What all channels have in common is taken away; how they differ is kept.");
   walk.AddNumbers(
       "factor", fmt::format("1 / √(variance + {:g})", eps), Plain(RowValues({normalized.rstd})),
       "The small number under the root keeps a row of equal numbers from a division by 0.");
-  walk.AddNumbers("normalised", "(x − mean) / √(variance + eps)",
-                  ChannelValues(normalized.out.tensor()),
+  walk.AddNumbers("normalised", "(x − mean) / √(variance + eps)", ChannelValues(normalized.out),
                   "Now every token comes to the next layer at the same size, however large its "
                   "stream has grown.");
-  const NormalizedRow again = Normalized(backend, normalized.out.tensor(), {}, {}, eps);
+  const NormalizedRow again = Normalized(backend, normalized.out, eps);
   walk.AddNumbers("check", "mean and variance of the normalised row",
                   Plain(RowValues({again.mean, again.variance}, {.columns = {"mean", "variance"}})),
                   "Mean 0 and, but for the small number under the root, variance 1.");
@@ -60,7 +57,7 @@ void AddLayerNormSteps(Backend& backend, const Tensor& x, const Scale& scale, do
                     "And one offset for each channel; they begin at 0.");
   }
   walk.Add("result", scale.bias ? "normalised · weight + bias" : "normalised · weight",
-           ChannelValues(Normalized(backend, x, scale.weight, scale.bias, eps).out.tensor()),
+           ChannelValues(Normalized(backend, x, eps, scale.weight, scale.bias).out),
            "So a channel that matters can be made loud again, and one that does not, quiet.",
            ChannelFigure(x));
 }
@@ -82,11 +79,11 @@ RmsNormalizedRow RmsNormalized(Backend& backend, const Tensor& row, double eps,
   RmsNormalizedRow result{.out = StepTensor(row.shape())};
   backend.Run(RmsNormForward{.x = row,
                              .weight = weight,
-                             .out = result.out.tensor(),
-                             .rstd = rstd.tensor(),
+                             .out = result.out,
+                             .rstd = rstd,
                              .eps = eps,
                              .weight_offset = offset});
-  result.rstd = Doubles(rstd.tensor()).front();
+  result.rstd = Doubles(rstd).front();
   result.mean_square = std::max(0.0, 1 / (result.rstd * result.rstd) - eps);
   return result;
 }
@@ -102,11 +99,11 @@ void AddRmsNormSteps(Backend& backend, const Tensor& x, const Tensor& weight, do
   walk.AddNumbers("factor", fmt::format("1 / √(mean square + {:g})", eps),
                   Plain(RowValues({normalized.rstd})),
                   "The small number under the root keeps a row of zeros from a division by 0.");
-  walk.AddNumbers("normalised", "x / √(mean square + eps)", ChannelValues(normalized.out.tensor()),
+  walk.AddNumbers("normalised", "x / √(mean square + eps)", ChannelValues(normalized.out),
                   "Every number keeps its sign and its share: only the length of the vector is "
                   "made the same for all tokens.");
-  const RmsNormalizedRow again = RmsNormalized(backend, normalized.out.tensor(), eps);
-  const double mean = Normalized(backend, normalized.out.tensor(), {}, {}, eps).mean;
+  const RmsNormalizedRow again = RmsNormalized(backend, normalized.out, eps);
+  const double mean = Normalized(backend, normalized.out, eps).mean;
   walk.AddNumbers(
       "check", "mean and mean square of the normalised row",
       Plain(RowValues({mean, again.mean_square}, {.columns = {"mean", "mean square"}})),
@@ -115,23 +112,22 @@ void AddRmsNormSteps(Backend& backend, const Tensor& x, const Tensor& weight, do
   if (weight) {
     const std::string formula = offset == 1 ? "1 + weight" : "weight";
     walk.AddNumbers("weight", formula,
-                    ChannelValues(Shifted(backend, weight.Reshape(x.shape()), offset).tensor()),
+                    ChannelValues(Shifted(backend, weight.Reshape(x.shape()), offset)),
                     offset == 1 ? "The model learns one factor for each channel, stored as what is "
                                   "added to 1; it begins at 0."
                                 : "The model learns one factor for each channel; they begin at 1. "
                                   "There is no offset.");
     walk.Add("result", fmt::format("normalised · {}", offset == 1 ? "(1 + weight)" : "weight"),
-             ChannelValues(RmsNormalized(backend, x, eps, weight, offset).out.tensor()),
+             ChannelValues(RmsNormalized(backend, x, eps, weight, offset).out),
              "So a channel that matters can be made loud again, and one that does not, quiet.",
              ChannelFigure(x));
   } else {
-    walk.Add("result", "normalised", ChannelValues(normalized.out.tensor()),
+    walk.Add("result", "normalised", ChannelValues(normalized.out),
              "This model has no weights here: the matrix behind the norm can learn them.",
              ChannelFigure(x));
   }
   walk.Add("beside LayerNorm", "x / √(mean square + eps),  (x − mean) / √(variance + eps)",
-           StackedValues({Doubles(normalized.out.tensor()),
-                          Doubles(Normalized(backend, x, {}, {}, eps).out.tensor())},
+           StackedValues({Doubles(normalized.out), Doubles(Normalized(backend, x, eps).out)},
                          {.rows = {"RMSNorm", "LayerNorm"},
                           .columns = Numbered(x.count()),
                           .column_axis = "channel"}),
@@ -178,7 +174,7 @@ FirstNorm FirstNormOf(Backend& backend, const LessonModel& model, std::string_vi
     backend.Run(LinearForward{.x = RowAt(trace.At(TracePoint::kHeads, layer), tokens.last()),
                               .weight = block.attn.c_proj.weight,
                               .bias = block.attn.c_proj.bias,
-                              .out = norm.x.tensor()});
+                              .out = norm.x});
   } else {
     norm.formula = layout.pre_norm ? "x = the stream before the layer"
                                    : "x = the stream after the layer's attention";
@@ -209,14 +205,14 @@ Report ExplainLayerNorm(Backend& backend, std::span<const float> row) {
   RequireNumbers(row);
   const auto C = static_cast<int64_t>(row.size());
   const StepTensor x({1, C}, row);
-  RequireModerate(Normalized(backend, x.tensor(), {}, {}, 1e-5).variance);
+  RequireModerate(Normalized(backend, x, 1e-5).variance);
   const StepTensor weight = Cycle(C, {1, 2, 0.5}), bias = Cycle(C, {0, 0, 1});
   Report walk{.topic = "layernorm",
               .title = "LayerNorm: every token at the same size",
               .intro = kLayerNormIntro};
-  walk.Add("x", "x", ChannelValues(x.tensor()), "The numbers of one token, one for each channel.",
-           ChannelFigure(x.tensor()));
-  AddLayerNormSteps(backend, x.tensor(), {weight.tensor(), bias.tensor()}, 1e-5, walk);
+  walk.Add("x", "x", ChannelValues(x), "The numbers of one token, one for each channel.",
+           ChannelFigure(x));
+  AddLayerNormSteps(backend, x, {weight, bias}, 1e-5, walk);
   return walk;
 }
 
@@ -227,7 +223,7 @@ Report ExplainLayerNorm(Backend& backend, const LessonModel& model, std::string_
   Report walk{.topic = "layernorm",
               .title = fmt::format("LayerNorm: {} of layer {}", norm.name, layer),
               .intro = kLayerNormIntro};
-  const Tensor& x = norm.x.tensor();
+  const Tensor& x = norm.x;
   walk.Add("x", norm.formula, ChannelValues(x), norm.text, ChannelFigure(x));
   AddLayerNormSteps(backend, x, {norm.params.weight, norm.params.bias},
                     model.weights->config().layer_norm_epsilon, walk);
@@ -238,13 +234,13 @@ Report ExplainRmsNorm(Backend& backend, std::span<const float> row) {
   RequireNumbers(row);
   const auto C = static_cast<int64_t>(row.size());
   const StepTensor x({1, C}, row);
-  RequireModerate(RmsNormalized(backend, x.tensor(), 1e-5).mean_square);
+  RequireModerate(RmsNormalized(backend, x, 1e-5).mean_square);
   Report walk{.topic = "rmsnorm",
               .title = "RMSNorm: every token at the same size, without its mean",
               .intro = kRmsNormIntro};
-  walk.Add("x", "x", ChannelValues(x.tensor()), "The numbers of one token, one for each channel.",
-           ChannelFigure(x.tensor()));
-  AddRmsNormSteps(backend, x.tensor(), Cycle(C, {1, 2, 0.5}).tensor(), 0, 1e-5, walk);
+  walk.Add("x", "x", ChannelValues(x), "The numbers of one token, one for each channel.",
+           ChannelFigure(x));
+  AddRmsNormSteps(backend, x, Cycle(C, {1, 2, 0.5}), 0, 1e-5, walk);
   return walk;
 }
 
@@ -256,7 +252,7 @@ Report ExplainRmsNorm(Backend& backend, const LessonModel& model, std::string_vi
   Report walk{.topic = "rmsnorm",
               .title = fmt::format("RMSNorm: {} of layer {}", norm.name, layer),
               .intro = kRmsNormIntro};
-  const Tensor& x = norm.x.tensor();
+  const Tensor& x = norm.x;
   walk.Add("x", norm.formula, ChannelValues(x), norm.text, ChannelFigure(x));
   AddRmsNormSteps(backend, x, norm.params.weight, config.norm_offset(), config.layer_norm_epsilon,
                   walk);

@@ -76,7 +76,7 @@ void AddSimilarity(const Tensor& table, const std::vector<int64_t>& positions,
   const std::vector<float> cosines = CosineSimilarity(table, P);
   const std::vector<std::string> labels = Labels(positions);
   walk.Add("similarity", "cos(p, q) = p · q / (|p| |q|)",
-           MatrixValues(StepTensor({P, P}, cosines).tensor(),
+           MatrixValues(StepTensor({P, P}, cosines),
                         {.rows = labels, .columns = labels, .row_axis = "p", .column_axis = "q"}),
            why);
   std::vector<std::vector<double>> rows;
@@ -106,22 +106,22 @@ void AddToToken(Backend& backend, const Tensor& table, const std::vector<int64_t
   }
   std::vector<int32_t> ids(static_cast<size_t>(P));
   const StepTensor out({P, C});
-  backend.Run(EmbeddingForward{
-      .ids = Tensor(ids.data(), {1, P}), .wte = token.tensor(), .wpe = table, .out = out.tensor()});
-  walk.Add(
-      "added to a token", "x(p) = wte[id] + out(p),  wte[id] = (1, 2, …, C) / C",
-      MatrixValues(out.tensor(),
-                   {.rows = Labels(positions), .row_axis = "position", .column_axis = "channel"}),
-      "Attention by itself sees a bag of tokens: only because the position is added, the same "
-      "token is another vector at each place.");
+  backend.Run(
+      EmbeddingForward{.ids = Tensor(ids.data(), {1, P}), .wte = token, .wpe = table, .out = out});
+  walk.Add("added to a token", "x(p) = wte[id] + out(p),  wte[id] = (1, 2, …, C) / C",
+           MatrixValues(
+               out, {.rows = Labels(positions), .row_axis = "position", .column_axis = "channel"}),
+           "Attention by itself sees a bag of tokens: only because the position is added, the same "
+           "token is another vector at each place.");
 }
 
-double MedianLength(Backend& backend, const Tensor& table) {
+// The length of each row.
+std::vector<double> Lengths(Backend& backend, const Tensor& x) {
   std::vector<double> lengths;
-  for (int64_t row = 0; row < table.dim(0); ++row) {
-    lengths.push_back(Length(backend, RowAt(table, row)));
+  for (int64_t row = 0; row < x.dim(0); ++row) {
+    lengths.push_back(Length(backend, RowAt(x, row)));
   }
-  return Median(std::move(lengths));
+  return lengths;
 }
 
 // The channels with the widest range of values, at most four.
@@ -167,11 +167,9 @@ void AddModelTable(Backend& backend, const GptWeights& weights, const Tensor& ta
            "Smooth curves mean that neighbours are alike; where training has seen no order there "
            "is only noise.",
            FigureKind::kCurves);
-  const double tokens = MedianLength(backend, weights.params().wte);
+  const double tokens = Median(Lengths(backend, weights.params().wte));
   std::vector<std::vector<double>> lengths;
-  for (int64_t row = 0; row < table.dim(0); ++row) {
-    lengths.push_back({Length(backend, RowAt(table, row)), tokens});
-  }
+  for (const double length : Lengths(backend, table)) lengths.push_back({length, tokens});
   walk.Add(
       "lengths", "√Σ x²",
       StackedValues(lengths,
@@ -196,16 +194,19 @@ Matrix Frequencies(const std::vector<double>& steps) {
                                               .columns = Numbered(std::ssize(steps), "pair ")}));
 }
 
-// The angle of each pair at each of `positions`.
-Matrix Angles(const std::vector<double>& steps, const std::vector<int64_t>& positions) {
+// Adds the step with the angle of each pair at each of `positions`.
+void AddAngles(const std::vector<double>& steps, const std::vector<int64_t>& positions,
+               Report& walk) {
   std::vector<std::vector<double>> angles;
   for (const int64_t p : positions) {
     std::vector<double>& row = angles.emplace_back();
     for (const double step : steps) row.push_back(static_cast<double>(p) * step);
   }
-  return StackedValues(angles, {.rows = Labels(positions),
-                                .columns = Numbered(std::ssize(steps), "pair "),
-                                .row_axis = "position"});
+  walk.AddNumbers("angles", "angle(p, i) = p ω(i)",
+                  StackedValues(angles, {.rows = Labels(positions),
+                                         .columns = Numbered(std::ssize(steps), "pair "),
+                                         .row_axis = "position"}),
+                  "Where the hand of each clock points at each position.");
 }
 
 // Vectors of one head (N,D) rotated to their positions, or back.
@@ -217,27 +218,18 @@ StepTensor Turned(Backend& backend, const Tensor& x, const RotaryFrequencies& fr
   const StepTensor table({N, 2 * std::ssize(frequencies.inverse)});
   backend.Run(RotaryAngles{.inv_freq = frequencies.inverse,
                            .positions = Tensor(places.data(), {N}),
-                           .out = table.tensor(),
+                           .out = table,
                            .attention_factor = back ? 1 / factor : factor});
   StepTensor out(x.shape(), std::span(x.data<float>(), static_cast<size_t>(x.count())));
-  backend.Run(Rotary{
-      .x = View(out.tensor(), 1, N, {0, D}), .table = table.tensor(), .D = D, .inverse = back});
+  backend.Run(Rotary{.x = View(out, 1, N, {0, D}), .table = table, .D = D, .inverse = back});
   return out;
-}
-
-std::vector<double> Lengths(Backend& backend, const Tensor& x) {
-  std::vector<double> lengths;
-  for (int64_t row = 0; row < x.dim(0); ++row) {
-    lengths.push_back(Length(backend, RowAt(x, row)));
-  }
-  return lengths;
 }
 
 // The products of one vector (1,D) with the rows of k (N,D).
 std::vector<double> Products(Backend& backend, const Tensor& q, const Tensor& k) {
   const StepTensor out({1, k.dim(0)});
-  backend.Run(LinearForward{.x = q, .weight = k, .out = out.tensor(), .transposed = true});
-  return Doubles(out.tensor());
+  backend.Run(LinearForward{.x = q, .weight = k, .out = out, .transposed = true});
+  return Doubles(out);
 }
 
 constexpr char kRotaryIntro[] =
@@ -245,12 +237,6 @@ constexpr char kRotaryIntro[] =
     "keys: two numbers of a head are taken as a hand, which turns by an angle for every position. "
     "What a query and a key have in common then depends on how far apart they are, and on nothing "
     "else of where they are.";
-
-std::vector<int64_t> FirstPositions(int64_t count) {
-  std::vector<int64_t> positions(static_cast<size_t>(count));
-  std::iota(positions.begin(), positions.end(), int64_t{0});
-  return positions;
-}
 
 // The frequencies of a layer of a model. Throws a kUsage Error if the layer has no rotary
 // positions.
@@ -320,8 +306,7 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
       "frequencies", "ω(i) = 1 / 10000^(2i/C),  2π / ω(i)", Frequencies(steps),
       "Each pair of channels is the hand of a clock; the first turns by one radian with every "
       "position and each next one more slowly, as seconds, minutes and hours do.");
-  walk.AddNumbers("angles", "angle(p, i) = p ω(i)", Angles(steps, shown),
-                  "Where the hand of each clock points at each position.");
+  AddAngles(steps, shown, walk);
   walk.Add("sinusoids", "out(p, 2i) = sin angle(p, i),  out(p, 2i+1) = cos angle(p, i)",
            MakeMatrix({std::ssize(shown), channels}, rows,
                       {.rows = labels, .columns = columns, .row_axis = "position"}),
@@ -330,11 +315,11 @@ Report ExplainPositions(Backend& backend, int64_t positions, int64_t channels) {
   walk.Add("a few channels", "out(p, 2i) for some i", Columns(rows, shown, few),
            "The first channels tell neighbours apart, the last ones beginning from end.",
            FigureKind::kCurves);
-  AddSimilarity(floats.tensor(), shown,
+  AddSimilarity(floats, shown,
                 "Neighbours are like each other, and the band along the diagonal is the same "
                 "everywhere: the product of two positions adds up cos(ω distance) of all clocks.",
                 walk);
-  AddToToken(backend, floats.tensor(), shown, walk);
+  AddToToken(backend, floats, shown, walk);
   return walk;
 }
 
@@ -355,9 +340,9 @@ Report ExplainPositions(Backend& backend, const LessonModel& model, int64_t posi
       .intro = learned ? "This model has a vector for each position, wpe, that was learnt like any "
                          "other weight. Nobody told it that 3 comes after 2."
                        : "This model adds fixed sines and cosines to its tokens."};
-  AddModelTable(backend, *model.weights, table.tensor(), shown, walk);
+  AddModelTable(backend, *model.weights, table, shown, walk);
   AddSimilarity(
-      table.tensor(), shown,
+      table, shown,
       learned ? "A bright band along the diagonal means that neighbouring positions are alike, "
                 "which no part of the model asks for: it is useful, and so it is learnt."
               : "Neighbours are like each other, everywhere in the same way.",
@@ -375,7 +360,7 @@ Report ExplainRotary(Backend& backend, int64_t positions, int64_t channels) {
   const std::vector<double> steps(frequencies.inverse.begin(), frequencies.inverse.end());
   StepTensor token({P, channels});
   for (int64_t p = 0; p < P; ++p) std::fill_n(token.data() + p * channels, pairs, 1.0F);
-  const StepTensor turned = Turned(backend, token.tensor(), frequencies, shown);
+  const StepTensor turned = Turned(backend, token, frequencies, shown);
   Report walk{.topic = "rotary",
               .title = fmt::format("Rotary positions: a head of {} channels", channels),
               .intro = kRotaryIntro};
@@ -383,29 +368,27 @@ Report ExplainRotary(Backend& backend, int64_t positions, int64_t channels) {
       "frequencies", "ω(i) = 1 / 10000^(2i/D),  2π / ω(i)", Frequencies(steps),
       "Numbers i and i + D/2 of a head are a pair, the hand of a clock; the first turns by one "
       "radian with every position and each next one more slowly.");
-  walk.AddNumbers("angles", "angle(p, i) = p ω(i)", Angles(steps, shown),
-                  "Where the hand of each clock points at each position.");
-  walk.AddNumbers("query", "q = (1, …, 1, 0, …, 0)", ChannelValues(RowAt(token.tensor(), 0)),
+  AddAngles(steps, shown, walk);
+  walk.AddNumbers("query", "q = (1, …, 1, 0, …, 0)", ChannelValues(RowAt(token, 0)),
                   "For an example a query all of whose hands point to the right and have length 1; "
                   "its key is the same.");
   walk.Add("turned", "q(p)_i = q_i cos − q_{i+D/2} sin,  q(p)_{i+D/2} = q_{i+D/2} cos + q_i sin",
-           MatrixValues(turned.tensor(), {.rows = Labels(shown),
-                                          .columns = Numbered(channels),
-                                          .row_axis = "position",
-                                          .column_axis = "channel"}),
+           MatrixValues(turned, {.rows = Labels(shown),
+                                 .columns = Numbered(channels),
+                                 .row_axis = "position",
+                                 .column_axis = "channel"}),
            "The same query at each position: here the first half is the cosines of the angles and "
            "the second half the sines, for that is where the hands point now.");
-  walk.Add("a few channels", "q(p)_i for some i",
-           Columns(Doubles(turned.tensor()), shown, Spread(pairs)),
+  walk.Add("a few channels", "q(p)_i for some i", Columns(Doubles(turned), shown, Spread(pairs)),
            "The first hands tell neighbours apart, the last ones hardly move: they carry what does "
            "not depend on places.",
            FigureKind::kCurves);
-  const auto [shortest, longest] = std::ranges::minmax(Lengths(backend, turned.tensor()));
+  const auto [shortest, longest] = std::ranges::minmax(Lengths(backend, turned));
   walk.AddNumbers("lengths", "√Σ q(p)², the smallest and the largest",
                   Plain(RowValues({shortest, longest}, {.columns = {"smallest", "largest"}})),
                   "Turning makes nothing longer or shorter, so that no position is louder than "
                   "another.");
-  AddSimilarity(turned.tensor(), shown,
+  AddSimilarity(turned, shown,
                 "How well the query at p meets the same key at q: the band along the diagonal is "
                 "the same everywhere, for turning both by the same angle changes nothing.",
                 walk);
@@ -424,10 +407,11 @@ Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTop
   const Trace trace(backend, *model.weights, tokens.ids, {TracePoint::kQkv});
   const HeadTrace head = trace.Head(layer, topic.head);
   const int64_t T = head.T, D = head.D, last = tokens.last();
-  const std::vector<int64_t> places = FirstPositions(T);
+  std::vector<int64_t> places(static_cast<size_t>(T));
+  std::iota(places.begin(), places.end(), int64_t{0});
   const StepTensor turned_q({T, D}, head.q), turned_k({T, D}, head.k);
-  const StepTensor q = Turned(backend, turned_q.tensor(), frequencies, places, true);
-  const StepTensor k = Turned(backend, turned_k.tensor(), frequencies, places, true);
+  const StepTensor q = Turned(backend, turned_q, frequencies, places, true);
+  const StepTensor k = Turned(backend, turned_k, frequencies, places, true);
   const auto by_token = [&](const Tensor& x) {
     return MatrixValues(x,
                         {.rows = tokens.labels, .columns = Numbered(D), .column_axis = "channel"});
@@ -441,9 +425,9 @@ Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTop
       fmt::format("Numbers i and i + {} of each head are a pair. The last pair needs "
                   "{:.0f} positions to come round; the model sees {}.",
                   std::ssize(steps), 2 * std::numbers::pi / steps.back(), config.n_positions));
-  walk.Add("queries", "q", by_token(q.tensor()),
+  walk.Add("queries", "q", by_token(q),
            "What each token looks for, before its place has anything to do with it.");
-  walk.Add("turned queries", "q(p): each pair turned by p ω(i)", by_token(turned_q.tensor()),
+  walk.Add("turned queries", "q(p): each pair turned by p ω(i)", by_token(turned_q),
            config.rotary_width() < D
                ? fmt::format("Each token's query turned to its place; the numbers from {} on are "
                              "not turned, so that part of the head sees no order.",
@@ -451,17 +435,16 @@ Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTop
                : "Each token's query turned to its place: the first stays as it is, and the slow "
                  "pairs hardly move.");
   walk.AddNumbers("lengths", "√Σ q²,  √Σ q(p)²",
-                  StackedValues({Lengths(backend, q.tensor()), Lengths(backend, turned_q.tensor())},
+                  StackedValues({Lengths(backend, q), Lengths(backend, turned_q)},
                                 {.rows = {"before", "turned"}, .columns = tokens.labels}),
                   frequencies.attention_factor == 1
                       ? "Turning makes nothing longer or shorter."
                       : fmt::format("Turning itself makes nothing longer; this model's scaling "
                                     "multiplies with {:.4g} too.",
                                     frequencies.attention_factor));
-  const std::vector<double> scores =
-      Products(backend, RowAt(turned_q.tensor(), last), turned_k.tensor());
+  const std::vector<double> scores = Products(backend, RowAt(turned_q, last), turned_k);
   walk.Add("scores of the last token", "q kᵀ,  q(p) k(s)ᵀ",
-           StackedValues({Products(backend, RowAt(q.tensor(), last), k.tensor()), scores},
+           StackedValues({Products(backend, RowAt(q, last), k), scores},
                          {.rows = {"not turned", "turned"}, .columns = tokens.labels}),
            fmt::format("How well the query of “{}” meets each key, without places and with them.",
                        tokens.labels.back()));
@@ -472,13 +455,12 @@ Report ExplainRotary(Backend& backend, const LessonModel& model, const RotaryTop
   StepTensor keys({std::ssize(distances), D});
   std::vector<int64_t> at;
   for (size_t i = 0; i < distances.size(); ++i) {
-    std::ranges::copy(Row(k.tensor(), strongest), keys.data() + static_cast<int64_t>(i) * D);
+    std::ranges::copy(Row(k, strongest), keys.data() + static_cast<int64_t>(i) * D);
     at.push_back(from.front() - distances[i]);
   }
-  const StepTensor query = Turned(backend, RowAt(q.tensor(), last), frequencies, from);
+  const StepTensor query = Turned(backend, RowAt(q, last), frequencies, from);
   std::vector<std::vector<double>> far;
-  for (const double score : Products(backend, query.tensor(),
-                                     Turned(backend, keys.tensor(), frequencies, at).tensor())) {
+  for (const double score : Products(backend, query, Turned(backend, keys, frequencies, at))) {
     far.push_back({score});
   }
   const std::string& key = tokens.labels[static_cast<size_t>(strongest)];

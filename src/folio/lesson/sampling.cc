@@ -36,7 +36,7 @@ class SamplingSteps {
   }
 
   void Add() {
-    AddRow("logits", "logits", Doubles(x_.tensor()),
+    AddRow("logits", "logits", Doubles(x_),
            fmt::format("One number for each of {} tokens{}: how strongly the model expects it "
                        "next, on a scale on which only differences count.",
                        WithCommas(V_), Rest()));
@@ -89,18 +89,18 @@ class SamplingSteps {
   }
 
   void Temperature() {
-    const StepTensor shifted = Shifted(backend_, x_.tensor(), -static_cast<double>(largest_));
+    const StepTensor shifted = Shifted(backend_, x_, -static_cast<double>(largest_));
     // The factor must be a float32: beyond it only the largest logit remains anyway.
     const double factor = std::min(1 / options_.temperature, 1e38);
-    const StepTensor scaled = Scaled(shifted.tensor(), factor);
-    std::vector<double> divided = Picked(Doubles(scaled.tensor()));
+    const StepTensor scaled = Scaled(shifted, factor);
+    std::vector<double> divided = Picked(Doubles(scaled));
     walk_.AddNumbers(
         "divided by the temperature",
         fmt::format("(logits − max(logits)) / {:g}", options_.temperature),
         MatrixValues(Tensor(divided.data(), {std::ssize(divided), 1}), {.rows = Labels()}),
         "A temperature below 1 stretches the differences and makes the model surer, one above 1 "
         "shrinks them and makes it bolder; taking the largest off first changes no probability.");
-    AddRow("probabilities", "p = softmax(…)", Doubles(Softmax(scaled.tensor()).tensor()),
+    AddRow("probabilities", "p = softmax(…)", Doubles(Softmax(scaled)),
            "Shares that add up to 1 over all tokens.");
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "folio/base/check.h"
@@ -53,16 +54,24 @@ std::vector<double> Doubles(const Tensor& x) {
   return {data, data + count};
 }
 
+std::vector<size_t> Strongest(std::span<const double> numbers, size_t most) {
+  std::vector<size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return -std::abs(numbers[i]); });
+  order.resize(std::min(most, order.size()));
+  return order;
+}
+
 StepTensor Sum(Backend& backend, const Tensor& a, const Tensor& b) {
   StepTensor out(a.shape());
-  backend.Run(ResidualForward{.residual = a, .x = b, .out = out.tensor()});
+  backend.Run(ResidualForward{.residual = a, .x = b, .out = out});
   return out;
 }
 
 StepTensor Shifted(Backend& backend, const Tensor& x, double value) {
   const StepTensor shift(x.shape());
-  backend.Run(Fill{.out = shift.tensor(), .value = value});
-  return Sum(backend, x, shift.tensor());
+  backend.Run(Fill{.out = shift, .value = value});
+  return Sum(backend, x, shift);
 }
 
 StepTensor Scaled(const Tensor& x, double factor) {
@@ -81,7 +90,7 @@ StepTensor StreamInto(const Trace& trace, int64_t layer, int64_t t) {
                                  .y = RowAt(trace.At(TracePoint::kEmbedded), t),
                                  .x_factor = params.resid_lambdas.Slice(layer, layer + 1),
                                  .y_factor = params.x0_lambdas.Slice(layer, layer + 1),
-                                 .out = mixed.tensor()});
+                                 .out = mixed});
   return mixed;
 }
 
@@ -97,22 +106,22 @@ double Length(Backend& backend, const Tensor& row) {
   return std::sqrt(sum);
 }
 
-NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight,
-                         const Tensor& bias, double eps) {
+NormalizedRow Normalized(Backend& backend, const Tensor& row, double eps, const Tensor& weight,
+                         const Tensor& bias) {
   const int64_t C = row.count();
   StepTensor ones({C});
   std::fill_n(ones.data(), C, 1.0f);
   const StepTensor mean({1}), rstd({1});
   NormalizedRow result{.out = StepTensor(row.shape())};
   backend.Run(LayerNormForward{.x = row,
-                               .weight = weight ? weight : ones.tensor(),
+                               .weight = weight ? weight : ones,
                                .bias = bias,
-                               .out = result.out.tensor(),
-                               .mean = mean.tensor(),
-                               .rstd = rstd.tensor(),
+                               .out = result.out,
+                               .mean = mean,
+                               .rstd = rstd,
                                .eps = eps});
-  result.mean = Doubles(mean.tensor()).front();
-  result.rstd = Doubles(rstd.tensor()).front();
+  result.mean = Doubles(mean).front();
+  result.rstd = Doubles(rstd).front();
   result.variance = std::max(0.0, 1 / (result.rstd * result.rstd) - eps);
   return result;
 }

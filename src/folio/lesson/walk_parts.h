@@ -30,6 +30,7 @@ class StepTensor {
   StepTensor& operator=(StepTensor&&) = default;
 
   const Tensor& tensor() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }
   float* data() { return memory_.data(); }
 
  private:
@@ -44,6 +45,8 @@ Matrix ChannelValues(const Tensor& row);
 FigureKind ChannelFigure(const Tensor& row);
 // A tensor's numbers as double.
 std::vector<double> Doubles(const Tensor& x);
+// The indices of the `most` numbers of the largest magnitude, largest first; the lower of equals.
+std::vector<size_t> Strongest(std::span<const double> numbers, size_t most);
 
 // Operations on float32 rows: a backend's, and those that only lessons need. Operands are (N,C)
 // unless stated.
@@ -65,8 +68,8 @@ struct NormalizedRow {
   double mean = 0, variance = 0, rstd = 0;
 };
 // An empty weight means ones. The variance is computed back from rstd = 1 / sqrt(variance + eps).
-NormalizedRow Normalized(Backend& backend, const Tensor& row, const Tensor& weight = {},
-                         const Tensor& bias = {}, double eps = 1e-5);
+NormalizedRow Normalized(Backend& backend, const Tensor& row, double eps = 1e-5,
+                         const Tensor& weight = {}, const Tensor& bias = {});
 
 // Throws a kUsage Error unless there is at least one number, and all are finite.
 void RequireNumbers(std::span<const float> numbers);

@@ -46,7 +46,7 @@ int64_t LongestConversation(const Dataset& data) {
   return LongestOf(AllPositions(data));
 }
 
-// The ways to leave all of them whole.
+// Returns a way to keep all conversations whole.
 std::string WayOut(const RunSettings& settings, int64_t longest) {
   const GptConfig& model = settings.config.model;
   const bool chosen = settings.layers.origin("model.n_positions") == "preset automatic";
@@ -58,24 +58,6 @@ std::string WayOut(const RunSettings& settings, int64_t longest) {
              : "remove the long ones";
 }
 
-}  // namespace
-
-std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data) {
-  const std::vector<int64_t> all = AllPositions(data);
-  const int64_t T = settings.config.train.context, longest = LongestOf(all);
-  if (longest <= T) return "";
-  const auto longer = std::ranges::count_if(all, [&](int64_t positions) { return positions > T; });
-  const std::string cut = fmt::format(
-      "{} of {} conversations are longer than a sequence of {} tokens; the longest has {}",
-      WithCommas(longer), WithCommas(std::ssize(all)), WithCommas(T), WithCommas(longest));
-  const auto asked = [&](const char* key) { return settings.layers.layer(key) > Layer::kPreset; };
-  if (asked("train.context") || asked("model.n_positions")) return cut + "; they are truncated";
-  throw UsageError("conversations would be truncated", cut,
-                   fmt::format("{}; --context {} truncates them", WayOut(settings, longest), T));
-}
-
-namespace {
-
 struct Size {
   int64_t layers, heads, channels, context;
 };
@@ -83,30 +65,30 @@ constexpr Size kSizes[] = {{2, 2, 64, 64},   {3, 3, 96, 128},   {4, 4, 128, 128}
                            {4, 6, 192, 128}, {6, 4, 256, 256},  {6, 6, 384, 256},
                            {8, 8, 512, 256}, {12, 12, 768, 512}};
 
-// A model is worth its size if it sees so many tokens for each of its parameters; one twice as
+// A size is worthwhile if the model sees so many tokens for each of its parameters; one twice as
 // large would learn less in the same time. J. Hoffmann et al., arXiv:2203.15556, find about 20 for
 // models that see no token twice; small ones on small texts gain from being a little larger.
 constexpr double kTokensPerParameter = 10;
-// Parameters for each token of a text, beyond which it is learned by heart.
+// Parameters for each token of a text, beyond which a model memorises it.
 constexpr double kParametersPerToken = 2;
 constexpr double kTraining = 0.9;  // of the time; the rest is evaluations and files
 
-// The time that is worth measuring for: a moment.
+// The time of a measurement.
 constexpr double kMeasureSeconds = 0.2;
 
-// The text decides how long a sequence can be: the held-out part has to hold one.
+// The longest sequence that both parts of the data can fill.
 int64_t LongestContext(const Dataset& data) {
   const int64_t shortest = std::min(data.train().size(), data.val().size());
   const auto room = static_cast<uint64_t>(std::max<int64_t>(2, shortest - 1));
   return static_cast<int64_t>(std::bit_floor(room));
 }
 
-// The longest sequence for conversations that is chosen without being asked for.
+// The longest sequence that is chosen for conversations.
 constexpr int64_t kMostChosen = 2048;
 
 struct Choice {
   Size size = kSizes[0];
-  double tokens = 0;  // that training can see in the time
+  double tokens = 0;  // the number on which it can train in the time
 };
 
 // Floating-point operations a second of training such a model with sequences of T, measured for
@@ -120,8 +102,8 @@ double RateOf(const RunConfig& config, int64_t T, Backend& backend, double flops
                           flops);
 }
 
-// The largest size that is worth it, for sequences of `context`, or as long as suits the size if
-// that is 0.
+// The largest worthwhile size, for sequences of `context` tokens, or of a length that suits the
+// size if that is 0.
 Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& data,
                      Backend& backend, double seconds) {
   std::optional<Choice> best;
@@ -156,7 +138,7 @@ Choice LargestWorthy(const RunConfig& config, int64_t context, const Dataset& da
   return *best;
 }
 
-// Says how long the time is, and, where no setting says it, how to have more.
+// Describes the time of the run, and, if it is not set, how to set it.
 std::string TimeGiven(double seconds, const TrainConfig& train) {
   if (!train.budget.empty()) {
     return fmt::format("{} on this machine", HumanSeconds(train.budget_seconds()));
@@ -169,8 +151,8 @@ std::string TimeGiven(double seconds, const TrainConfig& train) {
 class Chosen {
  public:
   template <class T>
-  Chosen& Set(const char* key, const T& value) {
-    values_.emplace_back(key, fmt::format("{}", value));
+  Chosen& Set(std::string key, const T& value) {
+    values_.emplace_back(std::move(key), fmt::format("{}", value));
     return *this;
   }
   // Makes them a preset of that name, and resolves the settings.
@@ -183,9 +165,38 @@ class Chosen {
   std::vector<std::pair<std::string, std::string>> values_;
 };
 
-// Returns whether a setting stronger than a preset says it.
+// Returns true if a setting stronger than a preset gives the value.
 bool Asked(const RunSettings& settings, const char* key) {
   return settings.layers.layer(key) > Layer::kPreset;
+}
+
+// The number of steps that was set, in steps or in epochs of the chosen batches.
+std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& data) {
+  const TrainConfig& train = settings.config.train;
+  if (train.epochs > 0) return StepsOfEpochs(data, train);
+  if (Asked(settings, "train.max_steps")) return train.max_steps;
+  return {};
+}
+
+// The number of steps of the chosen batches that can be made in `seconds`.
+double AffordableSteps(const RunConfig& config, Backend& backend, double seconds) {
+  const TrainConfig& train = config.train;
+  const double rate = RateOf(config, train.context, backend, kMeasureSeconds * 1e10);
+  const auto tokens = static_cast<double>(train.tokens_per_step());
+  return kTraining * seconds * rate /
+         TrainFlops(config.model, train.context, train.lora).per_token() / tokens;
+}
+
+// Describes the choice and its duration: `time`, or how often the data is read if that is "".
+std::string DescribeSteps(const TrainConfig& train, const Dataset& data, const std::string& time) {
+  const double epochs = static_cast<double>(train.max_steps) / StepsPerEpoch(data, train);
+  return fmt::format("automatic settings: {} steps of {} sequences of {} tokens, {}",
+                     WithCommas(train.max_steps), train.batch_size, train.context,
+                     time.empty() ? HowOften(epochs) + " over the text" : time);
+}
+
+bool IsOpen(const RunSettings& settings, const char* key) {
+  return settings.layers.layer(key) == Layer::kBuiltIn;
 }
 
 }  // namespace
@@ -194,10 +205,6 @@ bool SizeIsOpen(const Settings& layers) {
   return std::ranges::all_of(
       std::array{"n_layer", "n_head", "n_embd", "n_positions"},
       [&](const std::string& key) { return layers.layer("model." + key) == Layer::kBuiltIn; });
-}
-
-std::string ChooseTokens(int64_t text_bytes) {
-  return text_bytes < kMuchText ? "char" : "";
 }
 
 void FollowEpochs(RunSettings& settings, const Dataset& data) {
@@ -211,40 +218,6 @@ void FollowEpochs(RunSettings& settings, const Dataset& data) {
                       "follows train.epochs");
   settings.Resolve();
 }
-
-namespace {
-
-// The steps that somebody asked for, in steps or in epochs of the batches that are decided.
-std::optional<int64_t> AskedSteps(const RunSettings& settings, const Dataset& data) {
-  const TrainConfig& train = settings.config.train;
-  if (train.epochs > 0) return StepsOfEpochs(data, train);
-  if (Asked(settings, "train.max_steps")) return train.max_steps;
-  return {};
-}
-
-// The steps, of the batches that are decided, that `seconds` are enough for.
-double AffordableSteps(const RunConfig& config, Backend& backend, double seconds) {
-  const TrainConfig& train = config.train;
-  const double rate = RateOf(config, train.context, backend, kMeasureSeconds * 1e10);
-  const auto tokens =
-      static_cast<double>(train.batch_size * train.grad_accumulation * train.context);
-  return kTraining * seconds * rate /
-         TrainFlops(config.model, train.context, train.lora).per_token() / tokens;
-}
-
-// Describes the choice, and how long that is: `time`, or how often the data is read if that is "".
-std::string DescribeSteps(const TrainConfig& train, const Dataset& data, const std::string& time) {
-  const double epochs = static_cast<double>(train.max_steps) / StepsPerEpoch(data, train);
-  return fmt::format("automatic settings: {} steps of {} sequences of {} tokens, {}",
-                     WithCommas(train.max_steps), train.batch_size, train.context,
-                     time.empty() ? HowOften(epochs) + " over the text" : time);
-}
-
-bool IsOpen(const RunSettings& settings, const char* key) {
-  return settings.layers.layer(key) == Layer::kBuiltIn;
-}
-
-}  // namespace
 
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds) {
@@ -263,8 +236,7 @@ std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& bac
     train.batch_size = std::clamp<int64_t>(std::min(kTokensPerStep / T, most), 1, 32);
   }
   const double affordable = AffordableSteps(config, backend, seconds);
-  const double enough =
-      worthwhile / static_cast<double>(train.batch_size * train.grad_accumulation * T);
+  const double enough = worthwhile / static_cast<double>(train.tokens_per_step());
   const int64_t steps = std::max(kParts, static_cast<int64_t>(std::min(affordable, enough)));
   Chosen()
       .Set("train.context", T)
@@ -280,15 +252,14 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
                        double seconds) {
   constexpr int64_t kSteps = 4000, kParts = 8;
   RunConfig& config = settings.config;
-  const auto given = [&](const char* key) { return Asked(settings, key); };
   const auto [size, affordable] =
-      LargestWorthy(config, given("train.context") ? config.train.context : 0, data, backend,
-                    kTraining * seconds);
+      LargestWorthy(config, Asked(settings, "train.context") ? config.train.context : 0, data,
+                    backend, kTraining * seconds);
   const double epoch = static_cast<double>(data.train().size());
   const double tokens = std::min(affordable, WorthwhileEpochs(config.train) * epoch);
   const int64_t T = config.train.context = size.context;
   const int64_t B = config.train.batch_size =
-      given("train.batch_size")
+      Asked(settings, "train.batch_size")
           ? config.train.batch_size
           : std::clamp<int64_t>(static_cast<int64_t>(tokens / static_cast<double>(kSteps * T)), 4,
                                 64);
@@ -346,15 +317,15 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
   };
   const auto all = [&] { return EvaluationSizeOf(train, held_out_tokens).val; };
   const auto of_training = [&] { return EvaluationSizeOf(train, held_out_tokens).train; };
-  // Makes them rarer, as long as there are so many after the first.
+  // Makes evaluations rarer, unless fewer than `left` would remain after the first.
   const auto rarer = [&](int64_t left) {
     const int64_t next = train.eval_every + std::max<int64_t>(1, train.eval_every / 4);
     if (!every || train.eval_every == 0 || train.max_steps / next < left) return false;
     train.eval_every = next;
     return true;
   };
-  // First shorter ones, down to what says something, above all of held-out text, then fewer, as
-  // long as there is a curve, then whatever is left.
+  // Shortens evaluations first, to a few batches, then makes them rarer, as long as there is a
+  // curve, then does whatever else is possible.
   while (too_many()) {
     if (batches && all() > kFewBatches) {
       train.eval_batches = std::max(kFewBatches, all() / 2);
@@ -386,9 +357,23 @@ std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens) {
                             : fmt::format(" every {} steps", WithCommas(train.eval_every)));
 }
 
+std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data) {
+  const std::vector<int64_t> all = AllPositions(data);
+  const int64_t T = settings.config.train.context, longest = LongestOf(all);
+  if (longest <= T) return "";
+  const auto longer = std::ranges::count_if(all, [&](int64_t positions) { return positions > T; });
+  const std::string cut = fmt::format(
+      "{} of {} conversations are longer than a sequence of {} tokens; the longest has {}",
+      WithCommas(longer), WithCommas(std::ssize(all)), WithCommas(T), WithCommas(longest));
+  if (Asked(settings, "train.context") || Asked(settings, "model.n_positions"))
+    return cut + "; they are truncated";
+  throw UsageError("conversations would be truncated", cut,
+                   fmt::format("{}; --context {} truncates them", WayOut(settings, longest), T));
+}
+
 namespace {
 
-// The settings of how matrices start, which they do not here.
+// The settings of initialisation, which a trained model does not need.
 constexpr std::array kNotOfAModel = {"init", "initializer_range", "init_zero_positions",
                                      "init_scaled_residuals"};
 // The settings that the tokenizer of the data decides.
@@ -462,14 +447,13 @@ const FineTuning& WayOf(const TrainConfig& train) {
   return train.lora.on() ? kAdapters : kFull;
 }
 
-// The settings of a run with this one of its rates.
-std::vector<std::pair<std::string, std::string>> RatesFor(const GptConfig& model,
-                                                          const FineTuning& way, double rate) {
+// Sets the rates of a run, of which `rate` is the highest for a model of kRateChannels.
+void SetRates(const GptConfig& model, const FineTuning& way, double rate, Chosen& chosen) {
   const double wider = static_cast<double>(model.n_embd) / kRateChannels;
   const double exponent = wider < 1 ? kNarrowExponent : kWideExponent;
   const double highest = std::min(way.highest, rate / std::pow(wider, exponent));
-  return {{"train.learning_rate", fmt::format("{:.2g}", highest)},
-          {"train.min_lr", fmt::format("{:.2g}", highest / 10)}};
+  chosen.Set("train.learning_rate", fmt::format("{:.2g}", highest))
+      .Set("train.min_lr", fmt::format("{:.2g}", highest / 10));
 }
 
 std::string OfTokens(const Tokenizer& tokenizer, const std::filesystem::path& where) {
@@ -486,7 +470,7 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
                      "remove one of them");
   }
   GptConfig model = found.model.config;
-  std::vector<std::pair<std::string, std::string>> values;
+  Chosen values;
   const std::vector<Field> fields = model.Fields(), asked = settings.config.model.Fields();
   for (size_t i = 0; i < fields.size(); ++i) {
     const Field& field = fields[i];
@@ -495,24 +479,21 @@ void UseInitialModel(RunSettings& settings, const FoundModel& found) {
     if (!std::ranges::any_of(kOfTheTokenizer, is)) {
       RequireGoesTogether(layers, model, field, settings.config.model, asked[i]);
     }
-    values.emplace_back("model." + field.key, FieldText(field));
+    values.Set("model." + field.key, FieldText(field));
   }
   if (found.tokenizer != nullptr) {
     const bool own_file = std::filesystem::exists(found.path / kTokenizerFile);
-    values.emplace_back("data.tokenizer",
-                        own_file ? found.path.string() : settings.config.train.init);
+    values.Set("data.tokenizer", own_file ? found.path.string() : settings.config.train.init);
   }
   const FineTuning& way = WayOf(settings.config.train);
-  for (auto& rate : RatesFor(model, way, way.text_rate)) values.push_back(std::move(rate));
-  values.emplace_back("train.weight_decay", fmt::format("{:g}", way.weight_decay));
-  values.emplace_back("train.beta2", "0.999");  // what is left of large gradients keeps steps small
+  SetRates(model, way, way.text_rate, values);
+  values.Set("train.weight_decay", way.weight_decay);
+  values.Set("train.beta2", "0.999");  // a long memory of large gradients keeps steps small
   if (settings.config.train.lora.on()) {
-    values.emplace_back("lora.alpha", fmt::format("{:g}", kAdapterAlpha));
-    values.emplace_back("lora.targets", kAdapterTargets);
+    values.Set("lora.alpha", kAdapterAlpha).Set("lora.targets", kAdapterTargets);
   }
-  values.emplace_back("train.first_eval_batches", "0");  // what is learned is compared with it
-  layers.UsePreset("--init", values);
-  settings.Resolve();
+  values.Set("train.first_eval_batches", 0);  // the first evaluation shows what was learned
+  values.Use(settings, "--init");
 }
 
 std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend& backend,
@@ -558,12 +539,11 @@ std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend
     // With a budget they are the most that the clock may make of it.
     if (train.budget.empty()) train.epochs = static_cast<double>(steps) / epoch;
   }
+  Chosen chosen;
   if (data.info().chat) {
-    const FineTuning& way = WayOf(train);
-    settings.layers.UsePreset("automatic", RatesFor(config.model, way, way.chat_rate));
+    SetRates(config.model, WayOf(train), WayOf(train).chat_rate, chosen);
   }
-  Chosen()
-      .Set("train.context", train.context)
+  chosen.Set("train.context", train.context)
       .Set("train.batch_size", train.batch_size)
       .Set("train.order", train.order)
       .Set("train.epochs", fmt::format("{:.6g}", train.epochs))

@@ -13,22 +13,16 @@
 
 namespace folio {
 
-// Settings that are chosen for a text where nobody sets them. They take the place of a preset: what
-// is set stays as it is.
+// Settings that are chosen for a text if they are not set. They are a preset: other settings are
+// stronger.
 
-// Returns whether no setting says how large the model is. REQUIRES: Settings::Resolve.
+// Returns true if no setting gives the size of the model. REQUIRES: Settings::Resolve.
 bool SizeIsOpen(const Settings& layers);
 
-// The tokenizer for so many bytes of text: "char", or "" where a byte-level BPE learned from the
-// text is worth it.
-std::string ChooseTokens(int64_t text_bytes);
-inline constexpr int64_t kChosenVocabulary = 4096;  // of that BPE
-inline constexpr int64_t kMuchText = 20'000'000;    // bytes of text from which it is
-
-// Sets, as a preset would, size, steps and the rates that go with them, so that training takes
-// about `seconds` on this machine, of which some go into measuring it; and says in two lines what
-// it chose and why. Text that would be read too often makes the run shorter. REQUIRES: resolved
-// settings, which it resolves again.
+// Sets size, steps and their rates, so that training takes about `seconds` on this machine,
+// including the measurement of its speed; returns two lines about the choice and its reasons. The
+// run is shorter if the text would be read too often. REQUIRES: resolved settings, which it
+// resolves again.
 std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& backend,
                        double seconds);
 
@@ -36,40 +30,40 @@ std::string ChooseSize(RunSettings& settings, const Dataset& data, Backend& back
 std::string ChooseSteps(RunSettings& settings, const Dataset& data, Backend& backend,
                         double seconds);
 
-// Makes train.max_steps what train.epochs says, if that is set and no clock is followed, of the
-// batches of the settings. REQUIRES: resolved settings with train.context, which it resolves again.
+// Sets train.max_steps to the steps of train.epochs, if that is set and there is no budget.
+// REQUIRES: resolved settings with train.context, which it resolves again.
 void FollowEpochs(RunSettings& settings, const Dataset& data);
 
-// Makes evaluations so short, and then so few, that they take a tenth of the run at most, as far as
-// nobody set train.eval_batches and train.eval_every; says so in a line, or "" where they stay.
-// REQUIRES: resolved settings with train.context, which it resolves again.
+// Makes evaluations shorter, and then fewer, until they take at most a tenth of the run, as far as
+// train.eval_batches and train.eval_every are not set; returns a line about it, or "" if they stay
+// unchanged. REQUIRES: resolved settings with train.context, which it resolves again.
 std::string LimitEvaluations(RunSettings& settings, int64_t held_out_tokens);
 
-// A conversation that is longer than a sequence, of train.context tokens, loses its end: in
-// sequences of a length that somebody asked for, and then this says how many do, else "". Throws a
-// kUsage Error where the length was only chosen for them. REQUIRES: resolved settings.
+// Returns a sentence about the conversations that are truncated to sequences of train.context
+// tokens, a length that was set; "" if there are none. Throws a kUsage Error if the length was not
+// set. REQUIRES: resolved settings.
 std::string RequireWholeConversations(const RunSettings& settings, const Dataset& data);
 
 // Training that starts from the parameters of a model (train.init).
 
-// Makes the configuration of that model, its tokenizer, and what goes on from it with the rates
-// that suit all parameters or adapters (lora.rank), settings of the layer of presets. Throws a
-// kUsage Error where stronger settings would make it another model: dropout, a shorter n_positions
-// and a larger vocab_size may be set. REQUIRES: settings are resolved, `found` is train.init.
+// Sets, as a preset, the configuration and tokenizer of that model, and the rates for training all
+// of its parameters or adapters (lora.rank). Throws a kUsage Error if stronger settings would make
+// it another model: only dropout, a shorter n_positions and a larger vocab_size may be set.
+// REQUIRES: settings are resolved, `found` is train.init.
 void UseInitialModel(RunSettings& settings, const FoundModel& found);
 
-// Sets, as a preset would, how often the data is read, its steps, batch and context, so that
-// training takes `seconds` at most where nobody says how long, 0 for no limit; and says so in a
-// line. REQUIRES: UseInitialModel; resolved settings, which it resolves again.
+// Sets, as a preset, epochs, steps, batch and context, so that training takes at most `seconds` (0
+// for no limit) unless its length is set; returns a line about it. REQUIRES: UseInitialModel;
+// resolved settings, which it resolves again.
 std::string ChooseFineTuning(RunSettings& settings, const Dataset& data, Backend& backend,
                              double seconds);
 
-// Returns advice, in a sentence, after a run that started from a model and hardly learned, lost
-// what it had learned or got worse; "" for a run that learned, or began with new parameters.
+// Returns advice, in a sentence, after a run that started from a model and hardly learned, became
+// worse later or became worse than the model; "" for other runs.
 std::string AdviceAfter(const RunConfig& config, const TrainResult& result);
 
-// Throws a kUsage Error unless the data's tokenizer is that of the model, or has tokens beyond its
-// own; null where nobody knows it. A model without a tokenizer takes any.
+// Throws a kUsage Error unless the data's tokenizer is that of the model, or has additional tokens.
+// Does nothing if either is not known (null).
 void RequireTokenizerOf(const FoundModel& model, const Dataset& data, const Tokenizer* tokenizer);
 
 }  // namespace folio

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns whether the model, whose own tokenizer has more tokens than it has rows, stays as it is:
-// data that uses others is refused.
+// Returns true if the model keeps its embeddings although its own tokenizer has more tokens than
+// they have rows: data with tokens beyond them is refused.
 bool KeepsRows(const PreparedRun& run) {
   if (run.data->info().vocab_size <= run.config().model.vocab_size) return false;
   if (run.resume) return !run.config().train.init.empty();
@@ -29,7 +29,7 @@ bool KeepsRows(const PreparedRun& run) {
          run.initial->tokenizer->hash() == run.tokenizer->hash();
 }
 
-// Throws a kInput Error where the data has a token that a model of so many rows has not.
+// Throws a kInput Error if the data has a token beyond so many rows of the embeddings.
 void RequireRows(const Dataset& data, int64_t rows) {
   try {
     data.train().Validate(rows);
@@ -42,8 +42,8 @@ void RequireRows(const Dataset& data, int64_t rows) {
   }
 }
 
-// Says in the configuration which tokens begin and end a text. What begins one for a model that is
-// `given` stays so.
+// Sets the tokens that begin and end a text. A model that is `given` keeps the one that begins a
+// text.
 void SetEnds(const Tokenizer& tokenizer, const DatasetInfo& info, bool given, GptConfig& model) {
   const std::optional<int32_t> end = tokenizer.end_of_text();
   if (!given || !model.bos_token_id) model.bos_token_id = end;
@@ -91,11 +91,10 @@ void ResolveTraining(PreparedRun& run) {
   TrainConfig& train = run.config().train;
   train.context = ContextOf(run.config().model, train);
   train.Validate("settings");
-  // A run goes on in the format it began with, wherever that is.
-  // A run remembers what "auto" meant, that it may go on bit for bit.
+  // A run keeps the dtype that "auto" chose, so that it has the same bits when it is resumed.
   train.dtype = DtypeSetting(TrainDtype(train, run.config().model, *run.backend));
   if (!run.initial) return;
-  // The names are such that other programs find the model that an adapter names.
+  // Adapters name their model by an absolute path, by which other programs find it.
   train.init = train.saves_adapters() ? fs::absolute(run.initial->path).lexically_normal().string()
                                       : run.initial->path.string();
   if (!train.init_adapter.empty()) train.init_adapter = fs::absolute(train.init_adapter).string();

@@ -6,7 +6,6 @@
 
 #include "folio/base/machine.h"
 #include "folio/base/strings.h"
-#include "folio/formats/model_formats.h"
 #include "folio/formats/published_models.h"
 #include "folio/model/params.h"
 #include "folio/model_files/adapter_files.h"

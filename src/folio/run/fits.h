@@ -20,10 +20,9 @@ struct ModelMemory {
   uint64_t train = 0;      // to train all of it
 };
 
-// Returns the memory of all published models, where sequences of at most so many tokens are
-// written, or trained on with these settings and adapters, on a machine with `memory` bytes (0: not
-// known). The copy that is saved beside training counts where there is room for it, and so does the
-// memory that this process holds already.
+// The memory of all published models, to write sequences of at most so many tokens or to train on
+// them with these settings and adapters, on a machine with `memory` bytes (0: not known). Includes
+// the copy for checkpoints if there is room for it, and the memory that this process has already.
 std::vector<ModelMemory> MemoryOfModels(const TrainConfig& train, int64_t tokens, uint64_t memory,
                                         const Backend& backend);
 

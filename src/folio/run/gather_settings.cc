@@ -12,7 +12,6 @@
 #include "folio/io/model_dir.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/base_model.h"
-#include "folio/model_files/same_model.h"
 #include "folio/run/automatic_settings.h"
 #include "folio/run/prepared_run.h"
 #include "folio/train/checkpoints.h"
@@ -24,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Keys, or what they begin with.
+// Keys, or their beginnings.
 constexpr std::array kFixedKeys = {"model.",     "lora.",      "data.val_",
                                    "data.field", "data.raw",   "data.add_tokens",
                                    "train.rng",  "train.init", "train.save"};
@@ -57,7 +56,7 @@ bool AmongThem(const Keys& keys, std::string_view key) {
   return std::ranges::any_of(keys, [&](std::string_view known) { return key.starts_with(known); });
 }
 
-// Makes the directory of a run in order, and this process its owner.
+// Locks the directory of a run for this process, and recovers it.
 std::unique_ptr<RunLock> TakeRun(const TrainingRunOptions& options, const RunRanks& ranks) {
   std::unique_ptr<RunLock> lock;
   if (ranks.first()) RequireNoLinks(options.out);
@@ -69,8 +68,8 @@ std::unique_ptr<RunLock> TakeRun(const TrainingRunOptions& options, const RunRan
   return lock;
 }
 
-// Decides whether there is something that begin_or_resume goes on from. A run that began and was
-// killed before its first checkpoint begins again; what is no run is not replaced.
+// Decides whether begin_or_resume continues from a checkpoint. A run that was killed before its
+// first checkpoint begins again; files that are no run are not replaced.
 void ChooseStart(PreparedRun& run) {
   const fs::path& out = run.options.out;
   run.resume = run.ranks.Agree(run.ranks.first() && !FindCheckpoints(out).empty());
@@ -81,7 +80,7 @@ void ChooseStart(PreparedRun& run) {
                                            : "contains no run; starting one"));
 }
 
-// The checkpoint that the run goes on from.
+// The checkpoint from which the run continues.
 fs::path FindCheckpoint(const fs::path& run, const RunRanks& ranks) {
   if (FindCheckpoints(run).empty()) {
     throw InputError(fmt::format("'{}' contains no run to resume", run.string()),
@@ -93,7 +92,7 @@ fs::path FindCheckpoint(const fs::path& run, const RunRanks& ranks) {
   return ranks.Share(ranks.first() ? SoundCheckpoint(run).string() : "");
 }
 
-// The settings of the run itself, as it was stopped.
+// The settings in the run's own config.toml.
 std::unique_ptr<RunSettings> SettingsBefore(const fs::path& run) {
   auto before = std::make_unique<RunSettings>();
   if (fs::exists(run / kRunConfigFile)) {
@@ -103,8 +102,8 @@ std::unique_ptr<RunSettings> SettingsBefore(const fs::path& run) {
   return before;
 }
 
-// A run goes on with the settings that it has: neither a preset nor what is built in may take the
-// place of one that is lost. A run of an earlier folio does not have all, which is told.
+// Throws a kInput Error if settings of the run are lost, since neither a preset nor a default may
+// replace them. Only warns if a run of an earlier version lacks newer settings.
 void RequireKnownSettings(const RunSettings& settings, const fs::path& run, const RunRanks& ranks) {
   constexpr size_t kMostShown = 3;
   const fs::path config = run / kRunConfigFile;
@@ -143,8 +142,8 @@ void RequireKnownSettings(const RunSettings& settings, const fs::path& run, cons
                    "config.toml of a run with the same settings");
 }
 
-// With begin_or_resume the command line is that of the run's beginning: what says how one begins is
-// no wish of one that goes on.
+// Restores the settings of a run's beginning, as the command line of begin_or_resume repeats them
+// when the run continues.
 void ForgetBeginning(RunSettings& settings, const fs::path& run) {
   const std::unique_ptr<RunSettings> before = SettingsBefore(run);
   for (const Field& field : before->layers.fields()) {
@@ -156,8 +155,8 @@ void ForgetBeginning(RunSettings& settings, const fs::path& run) {
   settings.Resolve();
 }
 
-// Throws a kUsage Error where the settings of adapters and of a model to begin from do not go
-// together, or with a run that only goes on.
+// Throws a kUsage Error if the settings of adapters and of an initial model do not fit each other,
+// or a run that only continues.
 void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
   const RunConfig& config = settings.config;
   const bool given = !config.train.init.empty();
@@ -176,7 +175,7 @@ void RequireInitialModelFits(RunSettings& settings, bool goes_on) {
   }
 }
 
-// Makes the targets names of layers as the model has them (ResolveTargets).
+// Replaces the targets of adapters by names of the model's layers (ResolveTargets).
 void ResolveAdapters(RunSettings& settings) {
   LoraConfig lora = settings.config.train.lora;
   ResolveTargets(lora, settings.config.model, "settings");
@@ -186,8 +185,8 @@ void ResolveAdapters(RunSettings& settings) {
   settings.Resolve();
 }
 
-// Throws a kUsage Error for a number without a unit: minutes or hours are meant, and seconds would
-// be taken.
+// Throws a kUsage Error for a number without a unit, which would mean seconds where minutes or
+// hours are intended.
 void RequireUnit(const std::string& budget) {
   if (budget.find_last_not_of("0123456789.") != budget.npos) return;
   throw UsageError(
@@ -196,8 +195,8 @@ void RequireUnit(const std::string& budget) {
       fmt::format("for example --budget {0}m for minutes, --budget {0}h for hours", budget));
 }
 
-// Size and steps are open only where a run begins. Whoever says how many steps there are has no
-// clock followed.
+// Size and steps are chosen only for a new run. If the number of steps is set, the clock does not
+// change it.
 void ReadBudget(PreparedRun& run) {
   Settings& layers = run.settings.layers;
   const TrainConfig& train = run.config().train;
@@ -214,8 +213,8 @@ void ReadBudget(PreparedRun& run) {
   run.settings.Resolve();
 }
 
-// Epochs and steps both say how long to train: the stronger setting counts. Whoever says epochs has
-// no clock followed either.
+// Epochs and steps both set the length of the run: the stronger setting counts. If epochs are set,
+// the clock does not change the number of steps either.
 void ReadEpochs(PreparedRun& run) {
   Settings& layers = run.settings.layers;
   if (run.config().train.epochs == 0) return;
@@ -282,7 +281,7 @@ void GatherSettings(PreparedRun& run) {
     if (fs::exists(options.out / kRunConfigFile)) {
       settings.layers.ReadTomlFile(Layer::kProjectFile, options.out / kRunConfigFile);
     }
-    sources.discover = false;  // the run's own settings stand for the files' ones
+    sources.discover = false;  // the run's own settings replace those of other files
   }
   settings.layers.ReadSources(sources);
   settings.Resolve();

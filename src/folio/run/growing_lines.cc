@@ -8,16 +8,10 @@
 #include "folio/io/posix.h"
 
 namespace folio {
-namespace {
-
-using Descriptor = internal::FileDescriptor;
-using internal::OpenIfRegular;
-
-}  // namespace
 
 bool GrowingLines::Rewound() {
   if (offset_ == 0) return false;
-  const Descriptor fd = OpenIfRegular(file_);
+  const internal::FileDescriptor fd = internal::OpenIfRegular(file_);
   struct stat now = {};
   char before = 0;
   const bool same =
@@ -32,7 +26,7 @@ bool GrowingLines::Rewound() {
 }
 
 bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view line)>& take) {
-  const Descriptor fd = OpenIfRegular(file_);
+  const internal::FileDescriptor fd = internal::OpenIfRegular(file_);
   struct stat now = {};
   if (fd.get() < 0 || fstat(fd.get(), &now) != 0) return false;
   device_ = now.st_dev;
@@ -52,7 +46,7 @@ bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view
   for (size_t end = 0; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
     take(std::string_view(text).substr(begin, end - begin));
   }
-  // A line that does not end here is none that anybody can read.
+  // A line without an end in these bytes is too long, and is passed in pieces.
   within_ = begin == 0 && read == most;
   if (within_) begin = read;
   offset_ += begin;
@@ -60,12 +54,12 @@ bool GrowingLines::Read(uint64_t most, const std::function<void(std::string_view
 }
 
 void GrowingLines::SkipToEnd() {
-  const Descriptor fd = OpenIfRegular(file_);
+  const internal::FileDescriptor fd = internal::OpenIfRegular(file_);
   struct stat now = {};
   if (fd.get() < 0 || fstat(fd.get(), &now) != 0) return;
   device_ = now.st_dev;
   inode_ = now.st_ino;
-  // Behind the last line break, which is near.
+  // Continues after the last line break, which must be near the end.
   constexpr uint64_t kTail = 64 << 10;
   const auto size = static_cast<uint64_t>(now.st_size);
   std::string tail(std::min(size, kTail), '\0');

@@ -27,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns make(workers) of the first rank, for all. The others are its workers meanwhile; one rank
-// alone has null.
+// Returns the first rank's make(workers) on all ranks; meanwhile the others are its workers. One
+// rank alone has null.
 std::string MakeTogether(const RunRanks& ranks, const std::function<std::string(Workers*)>& make) {
   Group* const group = ranks.group();
   if (group == nullptr) return make(nullptr);
@@ -42,13 +42,17 @@ std::string MakeTogether(const RunRanks& ranks, const std::function<std::string(
   return ranks.Share(made);
 }
 
-// The file that holds what standard input gave, while the data is made.
+// The copy of standard input while the data is prepared.
 constexpr char kStandardInputFile[] = ".input";
+
+// The bytes of text from which a byte-level BPE learned from the text is worth it, and its size.
+constexpr int64_t kMuchText = 20'000'000;
+constexpr int64_t kChosenVocabulary = 4096;
 
 constexpr char kWhyHeldOut[] =
     "training evaluates the model on held-out text and keeps the best checkpoint";
 
-// A run that is replaced takes what is in it along.
+// Throws a kUsage Error for data inside the run, which would be removed with it.
 void RequireDataOutsideOf(const fs::path& run, const std::vector<std::string>& data) {
   const fs::path inside = fs::weakly_canonical(run);
   for (const std::string& path : data) {
@@ -63,14 +67,14 @@ TextOptions TextsOf(const PreparedRun& run) {
   return {.field = run.config().data.field, .raw = run.config().data.raw};
 }
 
-// data.tokenizer, which names the place that the run's own will have once the run has begun.
+// data.tokenizer, where it lies now: that of a run that has not begun is not in its final place.
 std::string TokenizerPlace(const PreparedRun& run) {
   const fs::path own = run.Parts() / kRunTokenizerDir;
   const bool waits = run.config().data.tokenizer == (run.options.out / kRunTokenizerDir).string();
   return waits && fs::exists(own) ? own.string() : run.config().data.tokenizer;
 }
 
-// data.tokenizer, which may be that inside of the initial model's file, with data.add_tokens.
+// data.tokenizer, which may be inside the initial model's file, with data.add_tokens.
 // REQUIRES: it is not `char`, or there are such tokens.
 std::unique_ptr<Tokenizer> AskedTokenizer(const PreparedRun& run) {
   const DataConfig& data = run.config().data;
@@ -97,17 +101,18 @@ void LearnTokenizer(const PreparedRun& run, const std::vector<std::string>& file
 
 // Makes the data and returns its directory.
 std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Workers* workers) {
+  const DataConfig& data = run.config().data;
   const fs::path tokenizer = run.Parts() / kRunTokenizerDir,
                  input = run.Parts() / kStandardInputFile;
   if (run.automatic && run.settings.layers.layer("data.tokenizer") == Layer::kBuiltIn) {
-    // A text that is looked at before it is prepared is read more than once.
+    // The text is read more than once, which standard input cannot be.
     std::vector<std::string> from = files;
     if (std::ranges::count(files, "-") > 0) {
       SaveStandardInput(input.string());
       std::ranges::replace(from, "-", input.string());
     }
-    std::string name = ChooseTokens(TextBytes(from, TextsOf(run), kMuchText));
-    if (name.empty()) {
+    std::string name = "char";
+    if (TextBytes(from, TextsOf(run), kMuchText) >= kMuchText) {
       LearnTokenizer(run, from, tokenizer);
       name = (run.options.out / kRunTokenizerDir).string();
     }
@@ -118,39 +123,38 @@ std::string Prepare(PreparedRun& run, const std::vector<std::string>& files, Wor
   PrepareOptions prepare = {.files = files,
                             .tokenizer = TokenizerPlace(run),
                             .out = (run.Parts() / kRunDataDir).string(),
-                            .val_fraction = run.config().data.val_fraction,
-                            .val_split = run.config().data.val_split,
+                            .val_fraction = data.val_fraction,
+                            .val_split = data.val_split,
                             .overwrite = true,
-                            .field = run.config().data.field,
-                            .chat_template = run.config().data.chat_template,
-                            .raw = run.config().data.raw,
+                            .field = data.field,
+                            .chat_template = data.chat_template,
+                            .raw = data.raw,
                             .standard_input = fs::exists(input) ? input.string() : "",
                             .keep_partial = false,
                             .workers = workers};
-  const bool of_model =
-      !run.config().train.init.empty() && run.config().data.tokenizer == run.config().train.init;
-  if (of_model || !run.config().data.add_tokens.empty()) {
+  const std::string& model = run.config().train.init;
+  prepare.added_tokens = !data.add_tokens.empty();
+  if ((!model.empty() && data.tokenizer == model) || prepare.added_tokens) {
     const std::unique_ptr<Tokenizer> extended = AskedTokenizer(run);
     CreateDirectories(tokenizer);
     extended->Save(tokenizer.string());
     prepare.tokenizer = tokenizer.string();
-    prepare.added_tokens = !run.config().data.add_tokens.empty();
   }
   if (run.options.prepare) {
     run.options.prepare(prepare);
   } else {
     PrepareDataset(prepare);
   }
-  internal::RemoveTree(input);  // and if not now, with the rest of what has not begun
+  internal::RemoveTree(input);
   return prepare.out;
 }
 
-// Returns where the tokens are; makes them from text. Remembers the place for resuming.
+// Returns the directory of the tokens, which it prepares from text, and stores it for resuming.
 std::string DataDir(PreparedRun& run, Workers* workers) {
   const fs::path own = run.Parts() / kRunDataDir, source = run.Parts() / kRunSourceFile;
   const std::vector<std::string> given = GivenData(run);
   const bool is_dataset = given.size() == 1 && IsDataset(given[0]);
-  // The run's own tokens, made from the text it began with, are not made again.
+  // The run's own tokens are not prepared again.
   if (run.resume && !is_dataset) {
     if (fs::exists(own)) return own.string();
     if (given.empty()) return ReadFile(source, 1 << 16);
@@ -185,7 +189,7 @@ std::string DataDir(PreparedRun& run, Workers* workers) {
   return Prepare(run, texts.files, workers);
 }
 
-// A tokenizer that was asked for is the one that made the data, and so is a model's.
+// Throws unless the data was prepared with the tokenizer that was set, and with that of the model.
 void RequireTokenizer(const PreparedRun& run) {
   if (run.initial) RequireTokenizerOf(*run.initial, *run.data, run.tokenizer.get());
   const std::string& asked = run.config().data.tokenizer;
@@ -197,7 +201,7 @@ void RequireTokenizer(const PreparedRun& run) {
   } else {
     const std::unique_ptr<Tokenizer> own = AskedTokenizer(run);
     const std::string hash = run.tokenizer->hash();
-    // Conversations without a template have brought the tokens of roles.
+    // Conversations without a template have added the tokens of roles.
     if (own->hash() == hash || (run.data->info().chat && WithChatTokens(*own)->hash() == hash))
       return;
   }
@@ -233,7 +237,7 @@ void OpenData(PreparedRun& run) {
                      "prepare the text again with --val-fraction 0.01, or more");
   }
   if (run.ranks.group() != nullptr) RequireSame(*run.ranks.group(), "data", FingerprintOf(data));
-  // The first rank for all: the others have the same.
+  // Only the first rank verifies the data, as the others have the same.
   if (run.ranks.first() && data.bytes() <= run.options.hashed_at_once) data.Verify();
   run.tokenizer = LoadDataTokenizer(data);
   if (run.ranks.first()) RequireTokenizer(run);

@@ -60,7 +60,7 @@ Track TrackOf(const PlottedRun& run, const Metric& metric) {
     const double tokens = static_cast<double>(m.tokens);
     if (const std::optional<double>& value = m.*metric.value) {
       track.steps.push_back(static_cast<double>(m.step));
-      track.tokens.push_back(metric.evaluated ? tokens_before : tokens);
+      track.tokens.push_back(metric.traits.evaluated ? tokens_before : tokens);
       track.seconds.push_back(m.seconds);
       track.values.push_back(*value);
       const size_t last = track.values.size() - 1;
@@ -100,36 +100,17 @@ std::vector<RunDifference> DifferencesOf(std::span<const PlottedRun> runs) {
 }
 
 const std::vector<Metric>& AllMetrics() {
+  constexpr MetricTraits kNoisy = {.noisy = true};
+  constexpr MetricTraits kNoisyLoss = {.noisy = true, .lower_is_better = true};
+  constexpr MetricTraits kLoss = {.evaluated = true, .lower_is_better = true};
+  constexpr const char* kNats = "nats per token";
   static const std::vector<Metric> all = {
-      {.key = "loss",
-       .title = "Training loss",
-       .unit = "nats per token",
-       .value = &StepMetrics::loss,
-       .noisy = true,
-       .lower_is_better = true},
-      {.key = "val_loss",
-       .title = "Held-out loss",
-       .unit = "nats per token",
-       .value = &StepMetrics::val_loss,
-       .evaluated = true,
-       .lower_is_better = true},
-      {.key = "train_eval_loss",
-       .title = "Loss on the training set",
-       .unit = "nats per token",
-       .value = &StepMetrics::train_eval_loss,
-       .evaluated = true,
-       .lower_is_better = true},
-      {.key = "lr", .title = "Learning rate", .unit = "", .value = &StepMetrics::lr},
-      {.key = "grad_norm",
-       .title = "Gradient norm",
-       .unit = "before clipping",
-       .value = &StepMetrics::grad_norm,
-       .noisy = true},
-      {.key = "tokens_per_second",
-       .title = "Speed",
-       .unit = "tokens per second",
-       .value = &StepMetrics::tokens_per_second,
-       .noisy = true},
+      {"loss", "Training loss", kNats, &StepMetrics::loss, kNoisyLoss},
+      {"val_loss", "Held-out loss", kNats, &StepMetrics::val_loss, kLoss},
+      {"train_eval_loss", "Loss on the training set", kNats, &StepMetrics::train_eval_loss, kLoss},
+      {"lr", "Learning rate", "", &StepMetrics::lr},
+      {"grad_norm", "Gradient norm", "before clipping", &StepMetrics::grad_norm, kNoisy},
+      {"tokens_per_second", "Speed", "tokens per second", &StepMetrics::tokens_per_second, kNoisy},
   };
   return all;
 }
@@ -176,7 +157,7 @@ ReportTable ValuesTable(std::span<const PlottedRun> runs, std::span<const Metric
       const bool any = !track.values.empty();
       row.push_back(
           {"", ">" + metric.key, any ? ValueText(metric, track.values.back()) : kNothing});
-      if (!metric.lower_is_better) continue;
+      if (!metric.traits.lower_is_better) continue;
       const std::optional<size_t> lowest = track.lowest;
       row.push_back({"", ">lowest", lowest ? ValueText(metric, track.values[*lowest]) : kNothing});
       row.push_back(
@@ -208,7 +189,7 @@ std::string TitleOf(std::span<const PlottedRun> runs) {
   return runs.size() == 1 ? "Training of " + runs[0].label : "Training runs";
 }
 
-// Why there may be no table of differences.
+// The reason for which there is no table of differences.
 std::string NoDifferences(std::span<const PlottedRun> runs) {
   const auto without =
       std::ranges::count_if(runs, [](const auto& r) { return r.settings.empty(); });
@@ -219,16 +200,9 @@ std::string NoDifferences(std::span<const PlottedRun> runs) {
   return "The runs have the same settings.";
 }
 
-// JSON has no NaN and no infinity: as metrics.jsonl writes them.
-Json Number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
 Json Numbers(std::span<const double> values) {
   Json numbers = Json::array();
-  for (const double value : values) numbers.push_back(Number(value));
+  for (const double value : values) numbers.push_back(MetricJson(value));
   return numbers;
 }
 
@@ -241,9 +215,9 @@ Json RunAsJson(const PlottedRun& run, std::span<const Metric> metrics, bool seri
     const Track track = TrackOf(run, metric);
     if (track.values.empty()) continue;
     Json& values = json["metrics"][metric.key];
-    values["final"] = Number(track.values.back());
+    values["final"] = MetricJson(track.values.back());
     values["final_step"] = static_cast<int64_t>(track.steps.back());
-    if (metric.lower_is_better && track.lowest) {
+    if (metric.traits.lower_is_better && track.lowest) {
       values["best"] = track.values[*track.lowest];
       values["best_step"] = static_cast<int64_t>(track.steps[*track.lowest]);
     }
@@ -383,7 +357,8 @@ std::string RunsSvg(std::span<const PlottedRun> runs, std::span<const Metric> me
                     .y = track.values,
                     .colour = static_cast<int>(i)};
       for (double& x : series.x) x /= axis.unit;
-      if (metric.noisy && options.smooth > 0) {  // the raw values, and their mean before them
+      if (metric.traits.noisy &&
+          options.smooth > 0) {  // the raw values, and their mean before them
         Series& raw = panel.series.emplace_back(series);
         raw.faint = true;
         raw.label.clear();

@@ -14,8 +14,8 @@
 namespace folio {
 namespace {
 
-// Throws a kUsage Error unless the ranks can share a step, and every setting but how many threads
-// each has is that of the others.
+// Throws a kUsage Error unless the ranks can share a step and have the same settings, except the
+// number of threads.
 void RequireSameSettings(const RunRanks& ranks, RunConfig& config) {
   if (ranks.group() != nullptr) {
     constexpr std::string_view kOwn[] = {"train.threads"};
@@ -74,7 +74,7 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options) {
     const std::string cut = RequireWholeConversations(settings, data);
     if (!cut.empty()) ranks.Note(cut);
   }
-  // Parts that cannot be had are refused before anything is measured.
+  // Throws, if there can be no such shards, before anything is measured.
   ShardOfRank(run.config().model, run.config().train, ranks.group());
   if (run.resume) NoteChangedSettings(run);
   run.preview = std::make_unique<TrainPreview>(run.config(), data, *run.backend,

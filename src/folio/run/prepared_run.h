@@ -21,13 +21,13 @@
 
 namespace folio {
 
-// The ranks of a training run before they train. The first rank finds, makes and chooses for all of
-// them and shares it here; it alone gives notes to people.
+// The ranks of a training run before they train. The first rank reads, prepares and chooses for all
+// and shares the results here; only its notes are shown.
 class RunRanks {
  public:
   using OnNote = std::function<void(const std::string&)>;
 
-  // A group of null, or of one rank, is one rank alone; `on_note` may be empty.
+  // A null group, or one of one rank, is one rank alone; `on_note` may be empty.
   RunRanks(Group* group, OnNote on_note)
       : group_(group != nullptr && !group->alone() ? group : nullptr),
         on_note_(std::move(on_note)) {}
@@ -39,9 +39,9 @@ class RunRanks {
     if (first() && on_note_) on_note_(text);
   }
 
-  // Waits until the first rank has come here, too.
+  // Waits until the first rank has called it, too.
   void WaitForFirst() const { Share(""); }
-  // Returns what the first rank says, for all.
+  // Returns the first rank's `mine` on all ranks.
   std::string Share(const std::string& mine) const { return Broadcast(group_, mine); }
   bool Agree(bool mine) const { return !Share(mine ? "yes" : "").empty(); }
 
@@ -50,24 +50,24 @@ class RunRanks {
   OnNote on_note_;
 };
 
-// A training run that is ready: its settings are complete, its data is there, and what it trains
-// with. If it never trains, its directory is put back as it was.
+// A training run that is ready to train: its settings, data, tokenizer, model and backend. If it
+// never trains, its directory is restored.
 struct PreparedRun {
   RunSettings& settings;
   TrainingRunOptions options;
   RunRanks ranks;
   double began;  // SteadySeconds, for train.budget
 
-  bool resume = false;                     // it goes on, from `checkpoint`
-  bool overwrite = false;                  // it takes the place of the run that is there
+  bool resume = false;                     // it continues from `checkpoint`
+  bool overwrite = false;                  // it replaces an existing run
   std::filesystem::path checkpoint = {};   // with `resume`
   std::unique_ptr<RunLock> lock = {};      // with `resume`; a new run has its own
   std::optional<FoundModel> initial = {};  // train.init; none with `resume`
-  // With train.save "adapter", the model that adapters are for where the run goes on, and the
+  // With train.save "adapter", the model that the adapters of a resumed run are for, and the
   // WeightsSha256 of it or of `initial`.
   std::optional<FoundModel> base = {};
   std::string base_sha256 = {};
-  // The run chooses its steps for so many seconds, and with `automatic` its size too; 0: neither.
+  // The steps are chosen for so many seconds, and with `automatic` also the size; 0: neither.
   double budget_seconds = 0;
   bool automatic = false;
 
@@ -76,13 +76,13 @@ struct PreparedRun {
   // The directory of a new run until it begins; with dry_run one beside the run's, if data is made.
   std::unique_ptr<NewRun> new_run = {};
   std::unique_ptr<Dataset> data = {};
-  std::unique_ptr<Tokenizer> tokenizer = {};  // null where nobody knows the data's
+  std::unique_ptr<Tokenizer> tokenizer = {};  // null if that of the data is not known
   std::unique_ptr<TrainPreview> preview = {};
 
   RunConfig& config() const { return settings.config; }
-  // Measures how fast the steps that are ahead will be.
+  // Measures the speed of the steps that the run has still to make.
   void ProbePreview() const;
-  // The directory of the parts of the run: those of a new one wait aside until it begins.
+  // The directory of the files of the run: that of NewRun until it begins.
   std::filesystem::path Parts() const { return new_run ? new_run->path() : options.out; }
 };
 
@@ -92,22 +92,21 @@ PreparedRun PrepareRun(RunSettings& settings, TrainingRunOptions options);
 // Settings (gather_settings.cc): reads and resolves the settings, decides whether the run goes on,
 // takes the lock of its directory if it may, and opens the model of train.init.
 void GatherSettings(PreparedRun& run);
-// Returns how the settings of a run that goes on at `step` have changed: a line for each that is
-// another `now`, and one for all that make the learning rate another. Throws a kUsage Error for the
-// first that cannot change.
+// Returns how the settings of a run that continues at `step` have changed: a line for each, and one
+// line for all that change the learning rate. Throws a kUsage Error for the first that must not
+// change.
 std::vector<std::string> ChangedSettings(RunConfig before, RunConfig now, int64_t step);
 // Notes these lines.
 void NoteChangedSettings(const PreparedRun& run);
 
-// Data (open_data.cc): opens the data set and its tokenizer, or makes both of the text.
+// Data (open_data.cc): opens the data set and its tokenizer, or prepares both from the text.
 void OpenData(PreparedRun& run);
 // The data that the caller named, or that of the run whose settings are read.
 std::vector<std::string> GivenData(const PreparedRun& run);
 
-// Size (fit_model.cc). Warns of a run that would take too long, before anything is made of its
-// text.
+// Size (fit_model.cc). Warns of a run that would take too long, before its text is prepared.
 void WarnOfLength(const PreparedRun& run);
-// Chooses size, steps and evaluations as far as no setting says them.
+// Chooses size, steps and evaluations as far as no setting gives them.
 void ChooseSizeAndSteps(PreparedRun& run);
 // Gives the settings the values that the machine and the files have: the length of sequences, the
 // dtype, the places of models.

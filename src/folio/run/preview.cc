@@ -47,10 +47,6 @@ double EvaluationTokens(const TrainConfig& train, int64_t held_out_tokens, int64
                              train.context);
 }
 
-int64_t TokensPerStep(const TrainShape& shape) {
-  return shape.B * shape.T * shape.grad_accumulation;
-}
-
 }  // namespace
 
 Report BuffersReport(const TrainShape& shape) {
@@ -97,7 +93,6 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
     const int64_t first = (done + every - 1) / every, last = (end - 1) / every;
     work.evaluations += last - first + 1;
   }
-  const int64_t tokens = train.batch_size * train.grad_accumulation * train.context;
   double evaluated =
       static_cast<double>(work.evaluations) * EvaluationTokens(train, held_out_tokens);
   if (done == 0 && work.evaluations > 1 && train.first_eval_is_short()) {
@@ -105,7 +100,8 @@ TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t he
                  EvaluationTokens(train, held_out_tokens);
   }
   work.evaluation_flops = evaluated * flops.per_token() / 3;
-  work.flops = static_cast<double>(work.steps) * flops.per_step(tokens) + work.evaluation_flops;
+  work.flops = static_cast<double>(work.steps) * flops.per_step(train.tokens_per_step()) +
+               work.evaluation_flops;
   return work;
 }
 
@@ -135,8 +131,7 @@ std::string LengthWarning(const RunSettings& settings, const std::function<doubl
     mend = "--budget 1h chooses a model size for one hour; " + mend;
   }
   return fmt::format("{} steps of {} tokens take more than {} on this machine: {}",
-                     WithCommas(train.max_steps),
-                     WithCommas(train.batch_size * train.grad_accumulation * ran.context),
+                     WithCommas(train.max_steps), WithCommas(ran.tokens_per_step()),
                      HumanSeconds(seconds), mend);
 }
 
@@ -170,7 +165,7 @@ std::string TrainPreview::Plan() const {
   std::string text =
       fmt::format("{} parameters{}, {} tokens per step\n{} on {}, {} threads ({})\n",
                   HumanCount(static_cast<double>(parameters)), trained,
-                  WithCommas(TokensPerStep(shape_)), DtypeSetting(shape_.options.dtype),
+                  WithCommas(config_.train.tokens_per_step()), DtypeSetting(shape_.options.dtype),
                   backend_.ProductUnit(shape_.options.dtype), Threads(), backend_.description());
   const std::string held_out = data_.info().WhereHeldOut();
   text += fmt::format("{} training tokens, read {}; {} held-out tokens{}; vocabulary {}\n",
@@ -193,8 +188,7 @@ void TrainPreview::Probe(int64_t done, double gone) {
 
 // Returns whether the text ends a run with a budget before the time does.
 bool TrainPreview::TextEndsIt() const {
-  return config_.train.max_steps >=
-         WorthwhileSteps(config_.train, config_.train.context, data_.train().size());
+  return config_.train.max_steps >= WorthwhileSteps(config_.train, data_.train().size());
 }
 
 double TrainPreview::EstimatedSeconds() const {
@@ -204,17 +198,19 @@ double TrainPreview::EstimatedSeconds() const {
 }
 
 std::string TrainPreview::Estimate() const {
-  const std::string with_budget = TextEndsIt() ? fmt::format(
-                                                     "; the run ends when the text has been read "
-                                                     "{:.0f} times, since more would not help",
-                                                     WorthwhileEpochs(config_.train))
-                                               : "; the number of steps follows the clock";
+  std::string end;
+  if (!config_.train.budget.empty()) {
+    end = TextEndsIt() ? fmt::format(
+                             "; the run ends when the text has been read {:.0f} times, "
+                             "since more would not help",
+                             WorthwhileEpochs(config_.train))
+                       : "; the number of steps follows the clock";
+  }
   return fmt::format(
       "estimated time {}: {} steps and {} evaluations at {:.3g} GFLOP/s, measured{}{}",
       HumanSeconds(EstimatedSeconds()), WithCommas(work_.steps), work_.evaluations,
       flops_per_second_ / 1e9,
-      shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "",
-      config_.train.budget.empty() ? "" : with_budget);
+      shape_.ranks > 1 ? fmt::format(", on each of {} ranks", shape_.ranks) : "", end);
 }
 
 Json TrainPreview::Event() const {
@@ -229,7 +225,7 @@ Json TrainPreview::Event() const {
                 {"program_bytes", beside_.program},
                 {"process_peak_bytes", beside_.Peak(totals.peak)}});
   event.update({{"grad_accumulation", shape_.grad_accumulation},
-                {"tokens_per_step", TokensPerStep(shape_)},
+                {"tokens_per_step", config_.train.tokens_per_step()},
                 {"train_tokens", data_.train().size()},
                 {"val_tokens", data_.val().size()},
                 {"vocab_size", config_.model.vocab_size},

@@ -14,11 +14,10 @@
 
 namespace folio {
 
-// Every buffer of a training step in this shape, and the memory that it takes. Nothing is
-// allocated.
+// All buffers of a training step in this shape, and their memory. Allocates nothing.
 Report BuffersReport(const TrainShape& shape);
 
-// The work of a run that is still to do.
+// The remaining work of a run.
 struct TrainWork {
   int64_t steps = 0, evaluations = 0;
   double flops = 0;             // of both
@@ -26,15 +25,14 @@ struct TrainWork {
   double flops_per_token = 0;   // of training
 };
 
-// `done` steps of the run are behind it; train.context must be set. The held-out set has so many
-// tokens.
+// The work of a run after `done` steps. REQUIRES: train.context is set.
 TrainWork WorkAhead(const GptConfig& model, const TrainConfig& train, int64_t held_out_tokens,
                     int64_t done);
 
-// The warning of a run that takes longer than a week whatever its text is, before anything is made
-// of that: how long at the least, if all went as fast as matrix products do here, and what would
-// mend it. "" for others. `rate` measures how many operations all ranks do in a second, and is
-// asked only where it matters. REQUIRES: resolved settings of a run that has its size.
+// Returns a warning about a run that takes longer than a week with any text: the least time, at the
+// speed of matrix products of this machine, and how to make it shorter; "" for other runs. `rate`
+// measures the operations of all ranks in a second, and is called only for long runs. REQUIRES:
+// resolved settings of a run whose size is known.
 std::string LengthWarning(const RunSettings& settings, const std::function<double()>& rate);
 
 // "about 3 times", for people: how often a text is read.
@@ -44,18 +42,17 @@ std::string HowOften(double epochs);
 // it will take.
 class TrainPreview {
  public:
-  // train.context is set and train.dtype resolved; of so many ranks, this is one. Throws a
-  // kResource Error where memory.total is too little, and warns where memory.available is. All must
-  // outlive the preview.
+  // The preview of one of `ranks` ranks. Throws a kResource Error if memory.total is too small, and
+  // warns if memory.available is. All must outlive it. REQUIRES: train.context is set, train.dtype
+  // resolved.
   TrainPreview(const RunConfig& config, const Dataset& data, Backend& backend,
                const MachineMemory& memory, int ranks = 1);
 
   // A few lines about the run, then the memory plan.
   std::string Plan() const;
 
-  // Takes a few steps of such a model on random tokens, for at most 2 s, and less where the run
-  // itself will not take long. `done` steps of the run are behind it, and so many seconds of its
-  // budget.
+  // Measures a few steps of such a model on random tokens, for at most 2 s, and less if the run
+  // itself is short. `done` steps and `gone` seconds of the budget of the run have passed.
   void Probe(int64_t done, double gone);
 
   // The estimate after Probe: "about 31.0s: 2,000 steps, ..." for people.

@@ -41,7 +41,7 @@ struct Owner {
   std::string host;
 };
 
-// "PID HOST\n", or nothing if it is not written yet.
+// Reads "PID HOST\n"; nothing if it is not written yet.
 std::optional<Owner> ReadOwner(int fd) {
   std::array<char, 320> text = {};
   const ssize_t size = pread(fd, text.data(), text.size(), 0);
@@ -54,14 +54,13 @@ std::optional<Owner> ReadOwner(int fd) {
   return owner;
 }
 
-// Nothing is known of processes of another machine.
+// Returns true if the process exists, or is of another machine.
 bool MayLive(const Owner& owner) {
   return owner.host != HostName() || kill(owner.process, 0) == 0 || errno == EPERM;
 }
 
 [[noreturn]] void ThrowTaken(const fs::path& run, int fd) {
-  // The name there may be that of an owner that was killed, for the instant until the next one has
-  // written its own.
+  // The file may still name an owner that was killed, until the next one has written its own name.
   std::optional<Owner> owner;
   for (int i = 0; i < 20; ++i) {
     owner = ReadOwner(fd);
@@ -84,49 +83,6 @@ bool HasName(int fd, const internal::HeldName& name) {
   return fstat(fd, &held) == 0 && name.Stat(named) == 0 && held.st_dev == named.st_dev &&
          held.st_ino == named.st_ino;
 }
-
-}  // namespace
-
-RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
-    : path_(run / kLockFile), inside_(run) {
-  for (;;) {
-    const internal::HeldName name(path_);
-    // For writing: NFS gives no other lock that excludes.
-    FileDescriptor fd(name.Open(O_RDWR | O_CREAT | O_NOFOLLOW));
-    if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
-    if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno == EWOULDBLOCK) ThrowTaken(run, fd.get());
-      const bool no_locks = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
-      if (!no_locks) internal::ThrowCannotWrite(path_, errno);
-      LogWarning(fmt::format(
-          "'{}' is on a file system without locks ({}): make sure that only one run writes there",
-          run.string(), internal::ErrnoText(errno)));
-    }
-    // An owner that ended since the opening took the name away.
-    if (!HasName(fd.get(), name)) continue;
-    const std::string owner = fmt::format("{} {}\n", getpid(), HostName());
-    // On a full disk the lock holds without it.
-    if (ftruncate(fd.get(), 0) == 0) (void)!pwrite(fd.get(), owner.data(), owner.size(), 0);
-    fd_ = fd.Release();
-    return;
-  }
-}
-
-RunLock::~RunLock() {
-  const internal::HeldName held(path_);
-  held.Remove(held.name());
-  close(fd_);
-}
-
-bool IsLocked(const fs::path& run) {
-  const FileDescriptor fd = internal::OpenIfRegular(run / kLockFile, O_NOFOLLOW);
-  if (fd.get() < 0) return false;
-  const std::optional<Owner> owner = ReadOwner(fd.get());
-  return owner && MayLive(*owner);
-}
-
-namespace {
 
 constexpr std::array kParts = {kRunConfigFile,
                                kRunDataDir,
@@ -152,7 +108,7 @@ constexpr char kBegunDir[] = ".begun";
                      error.message(), "correct this, or choose another --out");
 }
 
-// Moves what a run consists of to another directory, as much as can be. Throws if not all.
+// Moves all parts of a run that can be moved to another directory. Throws if any could not.
 void MoveParts(const fs::path& from, const fs::path& to) {
   std::error_code last;
   for (const char* part : kParts) {
@@ -162,7 +118,7 @@ void MoveParts(const fs::path& from, const fs::path& to) {
   if (last) ThrowCannotMove(from, to, last);
 }
 
-// The last steps of a run that begins, and those of its recovery.
+// The last steps when a run begins, or is recovered.
 void TakePlace(const fs::path& run) {
   MoveParts(run / kBegunDir, run);
   internal::SyncDirectory(run);
@@ -170,7 +126,7 @@ void TakePlace(const fs::path& run) {
   internal::RemoveTree(run / kOldRunDir);
 }
 
-// Whatever is a link of what lies in a run under `name`, or nothing.
+// Returns a symbolic link at or below `name` in a run; empty if there is none.
 fs::path FindLink(const fs::path& run, const fs::path& name) {
   std::error_code ignored;
   if (fs::is_symlink(run / name, ignored)) return run / name;
@@ -182,6 +138,45 @@ fs::path FindLink(const fs::path& run, const fs::path& name) {
 }
 
 }  // namespace
+
+RunLock::RunLock(const fs::path& run, int (*lock)(int fd, int operation))
+    : path_(run / kLockFile), inside_(run) {
+  for (;;) {
+    const internal::HeldName name(path_);
+    // For writing: NFS gives no other lock that excludes.
+    FileDescriptor fd(name.Open(O_RDWR | O_CREAT | O_NOFOLLOW));
+    if (fd.get() < 0) internal::ThrowCannotWrite(path_, errno);
+    if (lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EWOULDBLOCK) ThrowTaken(run, fd.get());
+      const bool no_locks = errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS;
+      if (!no_locks) internal::ThrowCannotWrite(path_, errno);
+      LogWarning(fmt::format(
+          "'{}' is on a file system without locks ({}): make sure that only one run writes there",
+          run.string(), internal::ErrnoText(errno)));
+    }
+    // An owner that ended after the opening has removed the file.
+    if (!HasName(fd.get(), name)) continue;
+    const std::string owner = fmt::format("{} {}\n", getpid(), HostName());
+    // On a full disk the lock holds without it.
+    if (ftruncate(fd.get(), 0) == 0) (void)!pwrite(fd.get(), owner.data(), owner.size(), 0);
+    fd_ = fd.Release();
+    return;
+  }
+}
+
+RunLock::~RunLock() {
+  const internal::HeldName held(path_);
+  held.Remove(held.name());
+  close(fd_);
+}
+
+bool IsLocked(const fs::path& run) {
+  const FileDescriptor fd = internal::OpenIfRegular(run / kLockFile, O_NOFOLLOW);
+  if (fd.get() < 0) return false;
+  const std::optional<Owner> owner = ReadOwner(fd.get());
+  return owner && MayLive(*owner);
+}
 
 bool HoldsRun(const fs::path& run) {
   return std::ranges::any_of(kParts,
@@ -273,7 +268,7 @@ void NewRun::Begun() {
   }
   internal::SyncDirectory(path());
   internal::SyncDirectory(run_);
-  // Before this step the old run stands, after it the new one.
+  // Until this step the old run is valid, after it the new one.
   if (const std::error_code error = internal::Rename(path(), run_ / kBegunDir)) {
     ThrowCannotMove(path(), run_, error);
   }
@@ -294,7 +289,7 @@ NewRun::~NewRun() {
 
 void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed,
                  uint64_t checkpoint_bytes, int64_t together) {
-  // A number that cannot be known is the largest.
+  // An unknown number is the largest.
   if (disk.capacity == 0 || disk.available + 1 == 0) return;
   const uint64_t free_bytes = disk.available + freed;
   const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };

@@ -60,7 +60,7 @@ std::string TurnsText(const Tokenizer& tokenizer, const ChatFormat& format,
   return text;
 }
 
-// Does what training goes on without: a warning tells of what fails.
+// Does work without which training can continue: warns if it fails.
 template <class F>
 void TryTo(const F& work) {
   try {
@@ -70,12 +70,12 @@ void TryTo(const F& work) {
   }
 }
 
-// Keeps what a run directory holds beside the trainer's own files: samples.jsonl, and tensorboard/
-// with log.tensorboard.
+// Writes the files of a run directory that the trainer does not write: samples.jsonl, and
+// tensorboard/ with log.tensorboard.
 class RunRecorder {
  public:
-  // The run has trained `first_step` steps before: samples of later ones, which will come again,
-  // are dropped. Without a tokenizer there are no samples.
+  // The run has trained `first_step` steps: removes the samples of later ones, which will be
+  // repeated. Without a tokenizer there are no samples.
   RunRecorder(const PreparedRun& run, int64_t first_step) : run_(run), inside_(dir()) {
     if (run.tokenizer != nullptr && config().log.sample_every > 0) MakePrompt();
     // A sample of a step comes before the checkpoint of that step.
@@ -118,7 +118,7 @@ class RunRecorder {
         {"event", "sample"}, {"step", step}, {"prompt", prompt_}, {"text", written.text}};
     if (samples_ == nullptr) samples_ = std::make_unique<LineFile>(dir() / kSamplesFile);
     samples_->Write(line.dump() + "\n");
-    samples_->Sync();  // the checkpoint that comes after it knows nothing of samples
+    samples_->Sync();  // the next checkpoint must not be written before it
     ToTensorBoard([&](TensorBoardWriter& events) {
       // A block of code in Markdown, so that line breaks stay.
       const std::string block = "    " + Join(Split(prompt_ + written.text, '\n'), "\n    ");
@@ -128,10 +128,10 @@ class RunRecorder {
     return written.text;
   }
 
-  // The text that samples go on from, as people read it.
+  // The beginning of samples, for people.
   const std::string& prompt() const { return prompt_; }
 
-  // Throws a kRuntime Error if samples wait for room on the disk in vain.
+  // Throws a kRuntime Error if samples cannot be written.
   void End(const TrainResult& result) {
     if (result.evaluation) {
       Record({.step = result.step,
@@ -170,7 +170,7 @@ class RunRecorder {
     if (prompt_ids_.empty()) prompt_ids_ = PromptTokens(tokenizer, prompt_);
   }
 
-  // Training is worth more than its event files: without room they end, and it goes on.
+  // Warns and stops writing events if they cannot be written: training continues.
   template <class F>
   void ToTensorBoard(const F& write) {
     if (!tensorboard_) return;
@@ -192,13 +192,13 @@ class RunRecorder {
   std::unique_ptr<LineFile> samples_;  // from the first one on
 };
 
-// A prepared run as it trains, with all that looks on.
+// A prepared run as it trains, with its recorder and checks.
 class RunInTraining {
  public:
   RunInTraining(PreparedRun& run, const RunHooks& hooks) : run_(run), hooks_(hooks) {}
 
   TrainResult Train() {
-    // The model that is measured is gone before that of the run takes its memory.
+    // The model of the measurement is freed before that of the run is allocated.
     run_.ProbePreview();
     const std::optional<FoundModel>& from = run_.initial ? run_.initial : run_.base;
     Trainer trainer(*run_.backend, config().model, config().train, data(), dir(), Hooks(),
@@ -228,8 +228,8 @@ class RunInTraining {
     return StopRequested() != 0 || (hooks_.stop_requested && hooks_.stop_requested());
   }
 
-  // Every rank asks its own process to stop, and takes part in what all measure together; the first
-  // alone tells and records.
+  // All ranks have requests of their own process, and take part in measurements of all; only the
+  // first reports and records.
   TrainerHooks Hooks() {
     TrainerHooks all;
     if (first()) {
@@ -275,7 +275,7 @@ class RunInTraining {
     recorder_->Record(metrics);
     if (hooks_.on_step) hooks_.on_step(metrics);
     if (!check_) return;
-    // Data is looked at before the next checkpoint is begun, and the last one waits for it.
+    // Data is checked before the next checkpoint is begun; the last one waits for the check.
     const bool last = metrics.step + 1 >= config().train.max_steps;
     if (last && !check_->done()) {
       run_.ranks.Note("verifying the hashes of all tokens before the last checkpoint");
@@ -284,7 +284,7 @@ class RunInTraining {
     check_->Look();
   }
 
-  // Goes on from the checkpoint of the run; true if that is its end.
+  // Continues from the checkpoint of the run; returns true if the run has already ended.
   bool NothingToDo(Trainer& trainer) {
     if (first()) RepairLines(dir() / kMetricsFile);
     run_.ranks.WaitForFirst();
@@ -295,10 +295,10 @@ class RunInTraining {
     return true;
   }
 
-  // The run takes its place, and all that looks on begins to.
+  // Moves the run to its place, and starts recorder and checks.
   void Begin(const Trainer& trainer) {
     const fs::path parts = run_.Parts();
-    // Not before: settings that the run refuses may not take the place of its own.
+    // Not earlier: settings that the run refuses must not replace its own.
     WriteFileAtomically(parts / kRunConfigFile, run_.settings.layers.ToToml());
     told_steps_ = config().train.max_steps;
     const ParamTable table(config().model, config().train.lora);
@@ -329,8 +329,8 @@ class RunInTraining {
 
   void Record(int64_t first_step) { recorder_.emplace(run_, first_step); }
 
-  // The clock has corrected how many steps there are: for whoever reads the settings of the run,
-  // where it is no trifle, or the `last` word.
+  // The clock has changed the number of steps: writes it to the settings of the run if the change
+  // is large, or the `last` one.
   void FollowPlan(int64_t steps, bool last = false) {
     constexpr int64_t kTrifle = 20;  // one of so many
     config().train.max_steps = steps;
@@ -340,7 +340,7 @@ class RunInTraining {
     TryTo([&] { WriteFileAtomically(dir() / kRunConfigFile, run_.settings.layers.ToToml()); });
   }
 
-  // A figure that cannot be written can be drawn again.
+  // Only warns if the figure cannot be written.
   void DrawLoss() const {
     TryTo([&] { DrawLossFigure(dir()); });
   }
@@ -353,7 +353,7 @@ class RunInTraining {
   std::optional<DataCheck> check_;
 };
 
-// A line for each rank, what it computes with; "" for one alone. All ranks ask.
+// A line for each rank about its machine and work; "" for one rank alone. All ranks must call it.
 std::string DescribeRanks(const PreparedRun& run, bool json) {
   Group* const group = run.ranks.group();
   if (group == nullptr) return "";

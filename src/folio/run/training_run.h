@@ -13,8 +13,8 @@ namespace folio {
 class TrainPreview;
 struct PreparedRun;
 
-// The callbacks of a run while it trains; any of them may be empty. On ranks beside the first only
-// on_step, on_evaluation and the requests are called.
+// The callbacks of a run while it trains; any of them may be empty. On ranks other than the first
+// only on_step, on_evaluation and the requests are called.
 struct RunHooks {
   // The run begins, or continues, with this step; its preview has an estimate of the time now.
   std::function<void(int64_t step)> on_begin = {};
@@ -32,25 +32,23 @@ struct RunHooks {
   std::function<bool()> abandon_requested = {};
 };
 
-// A training run from its settings to its last checkpoint: gathers the settings, makes the data
-// from text, gives the model the data's vocabulary, trains, and keeps everything that a run
-// directory holds.
+// A training run from its settings to its last checkpoint: gathers the settings, prepares the data
+// from text, gives the model the data's vocabulary, trains, and writes the run directory.
 class TrainingRun {
  public:
-  // Until Train begins, the directory is put back as it was if anything fails. Sets the number of
-  // threads to train.threads, if that is not 0. `settings` must outlive the run.
-  // Throws a kUsage Error where settings or options do not fit, a kInput Error for the data, a
-  // kResource Error where memory does not suffice. The run directory is its own until it is gone: a
-  // kUsage Error if another process trains there. Data that is not what was prepared is a kInput
-  // Error, here or, where it is large, of Train.
+  // Restores the directory if anything fails before Train begins. Sets the number of threads to
+  // train.threads, if that is not 0. `settings` must outlive the run. Throws a kUsage Error if
+  // settings or options do not fit, or if another process trains in the directory, which is locked
+  // until the run is destroyed; a kInput Error for invalid data, and a kResource Error if memory
+  // does not suffice. Data that was changed after it was prepared is a kInput Error, here or, if it
+  // is large, of Train.
   TrainingRun(RunSettings& settings, TrainingRunOptions options);
   TrainingRun(const TrainingRun&) = delete;
   ~TrainingRun();
 
-  // The size of the run and the memory that it takes. Its estimate of the time is measured by Plan
-  // and Train.
+  // The size and memory of the run. Plan and Train measure its estimate of the time.
   const TrainPreview& preview() const;  // run/preview.h
-  // Returns whether the tokenizer of the data is known, with which the model writes texts.
+  // Returns true if the tokenizer of the data is known, so that the model can write texts.
   bool has_tokenizer() const;
 
   // The preview with its estimate, for people or as a line of JSON; with a group also a line for
@@ -58,7 +56,8 @@ class TrainingRun {
   std::string Plan(bool json);
 
   // Trains to train.max_steps, or until a signal (base/signals.h) or `hooks` ask to stop. Throws a
-  // kDiverged Error as Trainer::Run does. Once. With a group, all ranks train, and stop together.
+  // kDiverged Error as Trainer::Run does. May be called once. With a group, all ranks train, and
+  // stop together.
   TrainResult Train(const RunHooks& hooks = {});
 
  private:

@@ -27,7 +27,7 @@ std::string Bytes(uint64_t bytes) {
   return HumanBytes(static_cast<double>(bytes));
 }
 
-// Warns where what was well is not.
+// Warns when a condition becomes bad.
 void Tell(bool bad, bool& told, const std::string& warning) {
   if (bad && !told) LogWarning(warning);
   told = bad;
@@ -80,7 +80,7 @@ void Watchdog::Look() {
        fmt::format("memory is nearly full: {} of {} are free, and the system may kill this "
                    "process; close other programs",
                    Bytes(now.memory.available), Bytes(now.memory.total)));
-  // A number that cannot be known is the largest, or all are 0.
+  // An unknown number is the largest, or all are 0.
   const bool known = now.disk.capacity > 0 && now.disk.available + 1 != 0;
   Tell(
       known && now.disk.available < checkpoint_bytes_, low_disk_,

@@ -15,9 +15,8 @@
 
 namespace folio {
 
-// Looks, while a run trains, at what may bite it later, and warns in time: memory and disk that run
-// out, and files of tokens that somebody changes. Each is warned of when it begins, and not again
-// before it was over.
+// Warns, while a run trains, of memory and disk that are nearly full, and of files of tokens that
+// were changed. Warns again of the same only after it was over.
 class Watchdog {
  public:
   struct Reading {
@@ -26,22 +25,22 @@ class Watchdog {
   };
 
   // A checkpoint of the run takes so many bytes while it is written. The files of `data` are in
-  // `data_dir`, where a new run's own have moved since they were opened. `read` is the machine, but
-  // for tests.
+  // `data_dir`, to which those of a new run were moved after they were opened. `read` reads the
+  // machine, except in tests.
   Watchdog(std::filesystem::path run, uint64_t checkpoint_bytes, const Dataset& data,
            const std::filesystem::path& data_dir, std::function<Reading()> read = {});
 
-  // Looks every half a minute. To be called after each step.
+  // Calls Look every half a minute. Must be called after each step.
   void Step();
+  // Checks memory, disk and the files of tokens; the second only the files.
   void Look();
-  // Only at the files of tokens: where a checkpoint is there.
   void LookAtData();
-  // The last look, at the tokens themselves too, whatever their files' times say.
+  // Checks the files a last time, and the tokens themselves.
   void Finish(const Dataset& data);
 
  private:
-  // The state that tells a file from the one that was there: size (0 for no file), number, and
-  // seconds and nanoseconds of the last change.
+  // The state by which a changed file is recognised: size (0 for no file), inode, and seconds and
+  // nanoseconds of the last change.
   using FileState = std::array<int64_t, 4>;
   static FileState StateOf(const std::filesystem::path& path);
 
@@ -50,7 +49,7 @@ class Watchdog {
   std::function<Reading()> read_;
   std::map<std::filesystem::path, FileState> files_;
   std::string fingerprint_;    // of the tokens that training began with
-  bool data_changed_ = false;  // that was told
+  bool data_changed_ = false;  // a warning was given
   double next_;                // SteadySeconds of the next look
   bool low_memory_ = false, low_disk_ = false;
 };
@@ -58,8 +57,8 @@ class Watchdog {
 // Fingerprints of the tokens, a line for each part.
 std::string FingerprintOf(const Dataset& data);
 
-// Keeps in RUN/data.fingerprint what the data of the run is, or, where that is there already, warns
-// if it is not this data any more.
+// Writes the fingerprints of the data to RUN/data.fingerprint, or, if that exists, warns if they
+// differ.
 void CheckFingerprint(const std::filesystem::path& run, const Dataset& data);
 
 // Reads the tokens of a run while it trains, in a thread of the lowest priority, and compares them
@@ -68,14 +67,14 @@ class DataCheck {
  public:
   // Opens the data for itself. Throws as Dataset and std::thread do.
   explicit DataCheck(const std::string& dir);
-  // Ends the thread, which may not be through.
+  // Ends the thread, even if it has not finished.
   ~DataCheck();
   DataCheck(const DataCheck&) = delete;
 
   bool done() const { return done_; }
-  // Throws a kInput Error once the thread has found other tokens. Logs once that it is through.
+  // Throws a kInput Error once the thread has found other tokens. Logs once that it has finished.
   void Look();
-  // Looks when the thread is through, or when `stop_requested` says so.
+  // Calls Look when the thread has finished, or when `stop_requested` returns true.
   void Wait(const std::function<bool()>& stop_requested);
 
  private:

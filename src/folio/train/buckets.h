@@ -11,7 +11,7 @@
 
 namespace folio {
 
-// A part [begin, end) of a flat array whose elements come and go together.
+// A part [begin, end) of a flat array whose elements are sent together.
 struct ShardBucket {
   int64_t begin = 0, end = 0;
   int64_t layer = 0;  // the layer whose parameters they are, numbered as in LayerGate
@@ -58,14 +58,14 @@ class Shards {
   int64_t longest_ = 0;
 };
 
-// The trained part of a model's flat array by layers, as the backward comes to know its gradient:
-// each ParamGroup of the embeddings, of each block and of a head of its own, in pieces of a few
-// million elements; everything that does not decay counts to the embeddings. In a shard of a model,
-// the parameters that all shards have are in buckets of their own.
+// The trained part of a model's flat array, divided by layers, whose gradients the backward
+// completes together: each ParamGroup of the embeddings, of each block and of a separate head, in
+// pieces of a few million elements; parameters without decay belong to the embeddings. In a shard
+// of a model, the parameters that all shards have are in buckets of their own.
 std::vector<ShardBucket> BucketsOf(const ParamTable& table);
 
-// Brings what each rank owns of a flat array to all others, bucket by bucket, in the order in which
-// the next forward needs them.
+// Sends the pieces of a flat array that each rank owns to all others, bucket by bucket, in the
+// order in which the next forward needs them.
 class WeightGather {
  public:
   // All must outlive it. `flat` is F32.

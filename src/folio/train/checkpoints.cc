@@ -13,7 +13,6 @@
 #include "folio/base/error.h"
 #include "folio/base/log.h"
 #include "folio/base/machine.h"
-#include "folio/base/strings.h"
 #include "folio/io/checksums.h"
 #include "folio/io/file.h"
 #include "folio/io/model_dir.h"
@@ -83,6 +82,22 @@ fs::path PlaceOf(const fs::path& run, int64_t step) {
   return run / kStepsDir / std::to_string(step);
 }
 
+// Null for "".
+std::exception_ptr Unpack(const std::string& packed) {
+  return packed.empty() ? nullptr : std::make_exception_ptr(UnpackError(packed));
+}
+
+// The error of run(), packed; "" if it has none.
+template <class F>
+std::string ErrorOfRunning(const F& run) {
+  try {
+    run();
+    return "";
+  } catch (const Error& error) {
+    return PackError(error);
+  }
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(fs::path run, Options options)
@@ -106,13 +121,6 @@ void SaveTrainedModel(const fs::path& dir, const GptWeights& weights, const GptW
   if (tokenizer != nullptr) tokenizer->Save(dir.string());
 }
 
-void SaveTrainedAdapter(const fs::path& dir, const GptWeights& weights, const BaseModel& base,
-                        const Tokenizer* tokenizer) {
-  SaveAdapter(dir, weights, base.path);
-  SaveBaseModel(dir, base);
-  if (tokenizer != nullptr) tokenizer->Save(dir.string());
-}
-
 void Checkpoints::Write(const CheckpointParts& parts, bool best, bool last,
                         int64_t previous) const {
   try {
@@ -131,7 +139,9 @@ void Checkpoints::WriteBoth(const CheckpointParts& parts, bool best, bool last,
                             int64_t previous) const {
   const auto save_model = [&](const fs::path& dir) {
     if (options_.adapters) {
-      SaveTrainedAdapter(dir, parts.weights, options_.base, options_.tokenizer);
+      SaveAdapter(dir, parts.weights, options_.base.path);
+      SaveBaseModel(dir, options_.base);
+      if (options_.tokenizer != nullptr) options_.tokenizer->Save(dir.string());
     } else {
       SaveTrainedModel(dir, parts.weights, parts.merged, options_.tokenizer, options_.base.path);
     }
@@ -265,26 +275,6 @@ fs::path SoundCheckpoint(const fs::path& run, int64_t end) {
                    fmt::format("there is no {}", (run / kLastDir).string()),
                    "remove --resume to start a run");
 }
-
-namespace {
-
-// Null for "".
-std::exception_ptr Unpack(const std::string& packed) {
-  return packed.empty() ? nullptr : std::make_exception_ptr(UnpackError(packed));
-}
-
-// The error of run(), packed; "" if it has none.
-template <class F>
-std::string ErrorOfRunning(const F& run) {
-  try {
-    run();
-    return "";
-  } catch (const Error& error) {
-    return PackError(error);
-  }
-}
-
-}  // namespace
 
 struct CheckpointWriter::Copy {
   Copy(const GptWeights& trained, const OptimizerSettings& optimizer)
@@ -525,11 +515,10 @@ void CheckpointPolicy::RolledBack(const TrainState& state) {
 // A checkpoint of parameters whose next step was skipped may be worthless, and would take the place
 // of a good one: it waits for a step that is made.
 bool CheckpointPolicy::RegularDue(const TrainState& state, bool evaluated) {
-  const bool due = config_.checkpoint_every > 0
-                       ? state.step > 0 && state.step % config_.checkpoint_every == 0
-                       : evaluated && state.step > 0;
-  const bool kept = state.step > 0 && checkpoints().OfRoundStep(state.step);
-  postponed_ = postponed_ || due || kept;
+  const bool due =
+      config_.checkpoint_every > 0 ? state.step % config_.checkpoint_every == 0 : evaluated;
+  const bool kept = checkpoints().OfRoundStep(state.step);
+  postponed_ = postponed_ || (state.step > 0 && (due || kept));
   if (state.health.skipped_in_a_row > 0) return false;
   return std::exchange(postponed_, false);
 }

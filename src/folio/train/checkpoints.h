@@ -30,58 +30,51 @@ inline constexpr char kStepsDir[] = "steps";
 // of the run.
 inline constexpr char kMomentsFile[] = ".moments";
 
-// Writes a model directory into one that is there: `merged` and, in adapter/, the adapters of
-// `weights` (those of the model in `base`), or `weights` where `merged` is null; and the tokenizer,
-// unless it is null.
+// Writes a model into an existing directory: `weights`, or, unless `merged` is null, `merged` and
+// the adapters of `weights` in adapter/, which name `base` as their model. Writes the tokenizer
+// too, unless it is null.
 void SaveTrainedModel(const std::filesystem::path& dir, const GptWeights& weights,
                       const GptWeights* merged, const Tokenizer* tokenizer,
                       const std::string& base = {});
 
-// Writes the adapters of `weights` alone into a directory that is there, with the name of the model
-// that they are for; and the tokenizer, unless it is null. Other parameters of `weights` may be
-// empty.
-void SaveTrainedAdapter(const std::filesystem::path& dir, const GptWeights& weights,
-                        const BaseModel& base, const Tokenizer* tokenizer);
-
-// The contents of a checkpoint. Nothing of them may change while it is written.
+// The contents of a checkpoint, which must not change while it is written.
 struct CheckpointParts {
   const GptWeights& weights;              // as they are trained
-  const GptWeights* merged;               // with the adapters in it; null for a model without such
-  std::span<const StateArray> optimizer;  // its state, of the whole model
+  const GptWeights* merged;               // with merged adapters; null for a model without adapters
+  std::span<const StateArray> optimizer;  // the optimizer's state for the whole model
   const TrainState& state;
   std::filesystem::path written = {};  // the file of the optimizer's state, if it is there already
 };
 
-// The checkpoints of a run: RUN/best has the model alone, RUN/last what is needed to go on too, and
-// RUN/steps/STEP is what RUN/last was then. Each is whole or not there: it is written aside with
-// its checksums (io/checksums.h), flushed and put in its place; only then those that are not to be
-// kept go.
+// The checkpoints of a run: RUN/best contains only the model, RUN/last also the training state, and
+// RUN/steps/STEP is the RUN/last of that step. A checkpoint is complete or absent: it is written to
+// a temporary directory with its checksums (io/checksums.h), flushed and renamed; only then are
+// checkpoints that need not be kept removed.
 class Checkpoints {
  public:
   struct Options {
     int64_t keep_last = 1;                 // the number of newest ones; 1: RUN/last alone
-    int64_t keep_every = 0;                // and those of multiples of so many steps; 0: none
+    int64_t keep_every = 0;                // keeps multiples of so many steps, too; 0: none
     BaseModel base = {};                   // the model that adapters are for, as they name it
-    bool adapters = false;                 // nothing but adapters is written (train.save)
-    const Tokenizer* tokenizer = nullptr;  // goes into each of them; may be null
+    bool adapters = false;                 // only adapters are written (train.save)
+    const Tokenizer* tokenizer = nullptr;  // written into each of them; may be null
   };
 
   Checkpoints(std::filesystem::path run, Options options);
 
   // Writes RUN/base, the model that adapters are trained for. Throws as Write does.
   void WriteBase(const GptWeights& weights) const;
-  // Writes RUN/best, RUN/last or both. `previous` is the step of the sound checkpoint that RUN/last
-  // is, -1 if it is none. Throws a kRuntime Error where it cannot write; RUN/last is then as it
-  // was.
+  // Writes RUN/best, RUN/last or both. `previous` is the step of RUN/last before, -1 if there is no
+  // sound one. Throws a kRuntime Error if it cannot write; RUN/last is then unchanged.
   void Write(const CheckpointParts& parts, bool best, bool last, int64_t previous) const;
-  // Returns whether RUN/best was removed from a run that is there otherwise.
+  // Returns true if RUN/best is missing from a run whose other files exist.
   bool LostBest() const;
-  // Returns whether RUN/best, the model of `step`, is sound now: where it is missing or damaged, it
-  // is made again of a sound checkpoint of that step. Warns of what it finds.
+  // Returns true if RUN/best, the model of `step`, is sound. If it is missing or damaged, it is
+  // first restored from a sound checkpoint of that step, with a warning.
   bool RepairBest(int64_t step) const;
   const std::filesystem::path& run() const { return run_; }
   bool adapters() const { return options_.adapters; }
-  // Returns whether keep_every keeps the checkpoint of this step.
+  // Returns true if keep_every keeps the checkpoint of this step.
   bool OfRoundStep(int64_t step) const;
   // Removes the checkpoints of later steps from RUN/steps: the run went back to this one.
   void Forget(int64_t step) const { Prune(step + 1); }
@@ -96,45 +89,45 @@ class Checkpoints {
   GuardedDirectory inside_;
 };
 
-// The checkpoints that a run can go on from, newest first: RUN/last, and those of RUN/steps.
+// The checkpoints from which a run can continue, newest first: RUN/last, then those of RUN/steps.
 std::vector<std::filesystem::path> FindCheckpoints(const std::filesystem::path& run);
 
-// The newest of them, of a step before `end`, that is sound: its files are there and as their
-// checksums say. Warns of those that are not. Throws a kInput Error if there is none, that of the
-// newest if all are damaged.
+// The newest of them that is of a step before `end` and sound: its files exist and match their
+// checksums. Warns of damaged ones. Throws a kInput Error if there is none: that of the newest one
+// if all are damaged.
 std::filesystem::path SoundCheckpoint(const std::filesystem::path& run,
                                       int64_t end = std::numeric_limits<int64_t>::max());
 
 // The ranks that write a checkpoint together.
 struct CheckpointRanks {
   Group* group = nullptr;  // null for one rank alone
-  bool same_files = true;  // all ranks see them, as far as is known
+  bool same_files = true;  // false once a rank did not see the file of another
 };
 
-// Writes checkpoints while training goes on: takes a copy of what training changes and has a
-// thread write it, one at a time. Where memory has no room for a copy, training waits instead.
+// Writes checkpoints, one at a time, while training continues: copies what training changes, and a
+// thread writes the copy. If memory has no room for a copy, training waits instead.
 //
-// Each of several ranks writes its pieces of the optimizer's state, all into one file
-// (train_state.h), and then the first the rest; where they do not see the same files, or have
-// shards of the model, it gathers what all have. All ranks call the same functions in the same
-// order and get the same results.
+// Several ranks write their pieces of the optimizer's state into one file (train_state.h), then the
+// first rank writes the rest. If they do not see the same files, or have shards of the model, the
+// first rank gathers the pieces. All ranks call the same functions in the same order and get the
+// same results.
 class CheckpointWriter {
  public:
   // The outcome of a checkpoint.
   struct Written {
     int64_t step = 0;
     bool best = false, last = false;
-    double seconds = 0;             // from its beginning to here
-    std::exception_ptr error = {};  // null: it is there
+    double seconds = 0;             // from Begin to the end of Wait
+    std::exception_ptr error = {};  // null: it was written
   };
 
-  // All must outlive it. Without `beside` no copies are taken, for measurements and tests.
+  // All must outlive it. Without `beside`, for measurements and tests, no copies are taken.
   CheckpointWriter(Checkpoints checkpoints, const GptWeights& weights, const Optimizer& optimizer,
                    const CheckpointRanks& ranks = {}, bool beside = true);
-  // The bytes of the copy that it takes of a model and its optimizer, or of a shard of them.
+  // The bytes of its copy of a model and its optimizer's state, or of a shard of them.
   static uint64_t BytesOfCopy(const ParamTable& table, const OptimizerSettings& optimizer,
                               Dtype dtype = Dtype::kF32);
-  // Returns whether it takes one where so much memory is available; else training waits.
+  // Returns true if it takes a copy of so many bytes with so many available; else training waits.
   static bool HasRoomForCopy(uint64_t bytes, uint64_t available);
 
   // Waits for the thread.
@@ -144,14 +137,14 @@ class CheckpointWriter {
   // Begins to write RUN/best, RUN/last or both (Checkpoints::Write). REQUIRES: not busy.
   void Begin(const TrainState& state, bool best, bool last, int64_t previous);
   bool busy() const { return under_way_.has_value(); }
-  // Returns whether this rank still writes its pieces of the checkpoint that was begun. As soon as
-  // no rank does, all call FinishPieces.
+  // Returns true while this rank writes its pieces of the checkpoint that was begun. As soon as no
+  // rank does, all call FinishPieces.
   bool writes_pieces() const;
   void FinishPieces();
-  // Returns whether this rank knows that the checkpoint that was begun is written, so that nobody
-  // waits for it.
+  // Returns true if this rank knows that the checkpoint that was begun is written, so that Wait
+  // returns at once.
   bool done() const;
-  // The outcome of the checkpoint that was begun, when it is done; nothing if none was.
+  // Waits for the checkpoint that was begun, and returns its outcome; nothing if none was begun.
   std::optional<Written> Wait();
 
   const Checkpoints& checkpoints() const { return checkpoints_; }
@@ -170,19 +163,19 @@ class CheckpointWriter {
   const Optimizer& optimizer_;
   CheckpointRanks ranks_;
   bool beside_;
-  std::exception_ptr failed_;  // the one that was begun, before its thread
+  std::exception_ptr failed_;  // the error of the checkpoint under way before its thread began
   std::unique_ptr<Copy> copy_;
   std::optional<SharedOptimizerFile> file_;
   std::vector<std::vector<float>> own_state_;  // copies of this rank's pieces
-  std::function<void()> rest_;  // the part that the first rank writes when all pieces are there
+  std::function<void()> rest_;  // writes the first rank's part, after the pieces of all ranks
   std::optional<Written> under_way_;
   double began_ = 0;
-  // Last: their end waits for the threads, which read the others.
+  // Last, as their destructors wait for the threads, which read the other members.
   std::future<void> pieces_, written_;
 };
 
-// The policy of saving a run, and what is known of the checkpoints that it has: which is due, which
-// was begun, which is written. The ranks of a group call the same functions in the same order.
+// Decides when checkpoints of a run are due, and knows which of them are begun and written. The
+// ranks of a group call the same functions in the same order.
 class CheckpointPolicy {
  public:
   // Called after each RUN/last that is written.
@@ -198,22 +191,22 @@ class CheckpointPolicy {
   bool begun() const { return begun_step_ >= 0; }
   // "the last checkpoint is RUN/last (step 7)" with `which` as "the last"; or there is none yet.
   std::string Newest(const std::string& which) const;
-  // About how long the next checkpoint takes, if it has to wait for one that is under way: as long
-  // as the longest so far, or at 50 MB/s before there was one.
+  // An estimate of the seconds until the next checkpoint is written, after one that is under way:
+  // each takes as long as the longest so far, or 50 MB/s before there was one.
   double Seconds(double bytes) const;
 
-  // The run goes on from this checkpoint, of this state.
+  // The run continues from this checkpoint, with this state.
   void Resumed(const TrainState& state, const std::filesystem::path& checkpoint);
   // The run has rolled back to the state of a checkpoint; the best so far stays the best.
   void RolledBack(const TrainState& state);
   // The evaluation of this step is the best so far: RUN/best is due.
   void MarkBest() { best_due_ = true; }
-  // A checkpoint of this step that was begun before its evaluation does not know of it.
+  // A checkpoint of this step that was begun before its evaluation lacks it, and does not count.
   void ForgetBegun() { begun_step_ = -1; }
 
-  // Returns whether RUN/last is due at this step, which was evaluated or not.
+  // Returns true if RUN/last is due at this step; `evaluated` if the step was evaluated.
   bool RegularDue(const TrainState& state, bool evaluated);
-  // Returns whether RUN/last is `asked` for and no checkpoint of this step was begun.
+  // Returns true if RUN/last is `asked` for and no checkpoint of this step was begun.
   bool LastMissing(const TrainState& state, bool asked) const {
     return asked && begun_step_ != state.step;
   }
@@ -221,13 +214,13 @@ class CheckpointPolicy {
 
   // Begins to write RUN/best, if that is due, and RUN/last, if `last`. REQUIRES: Finish.
   void Begin(const TrainState& state, bool last);
-  // Waits for the checkpoint that was begun, if one was. Where it could not be written, `state`
-  // takes back what it says of the best, and training goes on with a warning.
+  // Waits for the checkpoint that was begun, if one was. If it could not be written, the best
+  // evaluation of `state` becomes that of RUN/best again, and training continues with a warning.
   void Finish(TrainState& state);
   // Waits likewise at the end of a run, where it is a kRuntime Error.
   void FinishLast(TrainState& state);
-  // Makes RUN/best again where it is not there as it was; if it cannot, the next evaluation is the
-  // best. Where `is_there` returns true, RUN/best is not looked at.
+  // Restores a missing or damaged RUN/best; if that is impossible, the next evaluation counts as
+  // the best. Does not check RUN/best if `is_there` returns true.
   void RepairBest(TrainState& state, const std::function<bool()>& is_there);
 
  private:
@@ -237,15 +230,15 @@ class CheckpointPolicy {
   Group* group_;
   OnSaved on_saved_;
   std::function<double()> clock_;  // of the run, in seconds
-  // Steps of RUN/last, if that is sound and on the way that led here, and of the checkpoint that
-  // was begun since; -1 for none.
+  // The steps of RUN/last, if it is sound and the run has not gone back behind it, and of the
+  // checkpoint that was begun since; -1 for none.
   int64_t saved_step_ = -1, begun_step_ = -1;
   bool postponed_ = false;  // a checkpoint was due while steps were skipped
   bool best_due_ = false;
   std::optional<double> saved_best_loss_ = {};  // of RUN/best
   int64_t saved_best_step_ = 0;
   double longest_save_ = 0;
-  CheckpointWriter writer_;  // last: it reads the others while it ends
+  CheckpointWriter writer_;  // last: its destructor reads the other members
 };
 
 }  // namespace folio

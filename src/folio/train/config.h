@@ -13,9 +13,9 @@
 
 namespace folio {
 
-// The settings of training (keys `train.*`).
 inline constexpr int64_t kMaxMicroBatches = int64_t{1} << 24;
 
+// The settings of training (keys `train.*`).
 struct TrainConfig {
   std::string init = "";          // the model to start from; empty: new parameters
   std::string init_adapter = "";  // the directory of an adapter that is added to it; empty: none
@@ -24,10 +24,10 @@ struct TrainConfig {
   int64_t context = 0;            // T; 0 means the model's n_positions
   int64_t grad_accumulation = 1;
   int64_t max_steps = 2000;
-  // How often the data is read: max_steps follows (run_batches.h). 0: max_steps stays.
+  // How often the data is read, which decides max_steps (run_batches.h); 0: max_steps decides.
   double epochs = 0;
-  // The time of the whole run, as ParseSeconds reads it: max_steps follows the clock (schedule.h).
-  // Empty: max_steps stays.
+  // The time of the whole run, as ParseSeconds reads it: the clock decides max_steps (schedule.h).
+  // Empty: max_steps decides.
   std::string budget = "";
 
   double learning_rate = 1e-3;
@@ -78,15 +78,17 @@ struct TrainConfig {
   double max_seconds() const;     // max_time; infinite for no limit
   double budget_seconds() const;  // 0 for none
   int64_t decay_end() const { return decay_steps > 0 ? decay_steps : max_steps; }
-  // Returns whether checkpoints hold adapters alone.
+  // The tokens that a step trains on, of all ranks. REQUIRES: context is set.
+  int64_t tokens_per_step() const { return batch_size * grad_accumulation * context; }
+  // Returns true if checkpoints contain only adapters.
   bool saves_adapters() const { return save == "adapter"; }
-  // Returns whether the evaluation before the first step has first_eval_batches at most.
+  // Returns true if the evaluation before the first step has at most first_eval_batches.
   bool first_eval_is_short() const {
     return first_eval_batches > 0 && max_steps > 0 && rng != "torch";
   }
 };
 
-// The settings of what a run logs while it goes (keys `log.*`).
+// The settings of what a run logs while it trains (keys `log.*`).
 struct LogConfig {
   int64_t every = 0;         // plain progress: a line each `every` steps too; 0: by time alone
   int64_t sample_every = 0;  // steps between samples; 0 for none
@@ -108,7 +110,7 @@ Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend
 PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
                           bool packed = false);
 
-// train.reduce_dtype: what gradients are rounded to before they are added up.
+// train.reduce_dtype, to which gradients are rounded before they are added up.
 Dtype ReduceDtype(const TrainConfig& train);
 
 // A named set of settings: keys "section.name" and their values as they would be typed.
@@ -120,9 +122,9 @@ struct Preset {
 
 // gpt2, gpt2-medium, gpt2-large and gpt2-xl: the four sizes of A. Radford et al., "Language Models
 // are Unsupervised Multitask Learners" (2019). char-cpu and char-gpu: small models of characters,
-// with the settings of nanoGPT's two character-level runs. stories: what `make demo` trains.
-// llama-tiny, qwen3-tiny and nanochat-tiny: the same, of what these models are made of. debug: the
-// smallest, of a second.
+// with the settings of nanoGPT's two character-level runs. stories: the model of `make demo`.
+// llama-tiny, qwen3-tiny and nanochat-tiny: models of that size with the layers of these families.
+// debug: the smallest, which trains in a second.
 std::span<const Preset> Presets();
 
 // Throws a kUsage Error that names the nearest preset if there is none of this name.

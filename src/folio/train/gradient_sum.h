@@ -37,8 +37,8 @@ struct Parallelism {
   }
 };
 
-// The parallelism that a plan is of: the first of so many ranks that share the data is planned, and
-// the rest is as in Parallelism.
+// The parallelism of a plan for the first of so many ranks that share the data; the other members
+// are as in Parallelism.
 struct PlannedParallelism {
   int ranks = 1;
   int64_t micro_batches = 1, reduce_every = 1;
@@ -75,7 +75,7 @@ class GradientSum {
   // Waits until the place is free in which the backward writes the gradient of the next
   // micro-batch, and returns it.
   const GptParams& BeginMicroBatch();
-  // Returns whether the gradient is added there to what the micro-batches before it left.
+  // Returns true if the gradient is added there to those of the micro-batches before it.
   bool adds() const { return (micro_batches_ - 1) % parallelism_.reduce_every > 0; }
   // The backward is about to write the gradients of a block; those of a layer (LayerGate) are
   // complete.
@@ -99,7 +99,7 @@ class GradientSum {
   void BindParts(const ParamTable& table);
   Tensor PartOf(size_t bucket, int64_t begin, int64_t end) const;
   void AddPart(const ShardBucket& bucket, size_t index);
-  // Returns whether what the backward leaves is the first that the step adds up.
+  // Returns true if the backward writes the first gradient that the step adds up.
   bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
 
   Backend& backend_;

@@ -9,9 +9,9 @@
 
 namespace folio {
 
-// Mean and variance of a series in which old values count for less: the last value has the weight
-// 1 / kWindow, or 1 / count as long as there are fewer. T. Finch, "Incremental calculation
-// of weighted mean and variance", 2009.
+// Mean and variance of a series with decaying weights: the last value has the weight 1 / kWindow,
+// or 1 / count as long as there are fewer. T. Finch, "Incremental calculation of weighted mean and
+// variance", 2009.
 struct RunningMoments {
   static constexpr int64_t kWindow = 100;
 
@@ -44,7 +44,7 @@ struct StepHealth {
   // and names the parameter whose gradient is not.
   std::optional<SkippedStep> Judge(double loss, double grad_norm, double zscore, int64_t vocab_size,
                                    const std::function<std::string()>& non_finite) const;
-  // Returns whether a loss, in nats per token, shows that the parameters are lost: it is not
+  // Returns true if a loss, in nats per token, shows that the parameters are lost: it is not
   // finite, or more than ten times both the first one and the loss of a uniform guess.
   bool BlownUp(double loss, int64_t vocab_size) const;
   // Counts a step for which Judge returned `skipped`.

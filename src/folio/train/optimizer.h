@@ -45,9 +45,9 @@ struct OptimizerStep {
 double ClipScale(double norm, double max_norm);
 
 // An array that an optimizer keeps from step to step: a number for each element of the groups whose
-// method asks for it.
+// method has such state.
 struct StateArray {
-  // Returns whether the array has numbers for a parameter that is trained.
+  // Returns true if the array has numbers for this parameter, and it is trained.
   bool Covers(const ParamInfo& info) const;
   // The numbers of such a parameter. REQUIRES: the array is that of one rank alone.
   Tensor View(const ParamInfo& info) const;
@@ -63,16 +63,16 @@ struct StateArray {
 std::vector<StateArray> StateLayout(const OptimizerSettings& settings, const Shards& shards);
 // Elements of all arrays for what is trained of a model, or of a shard of it.
 int64_t StateElements(const OptimizerSettings& settings, const ParamTable& table);
-// Returns whether a buffer of a plan is such an array.
+// Returns true if a buffer of a plan is such an array.
 bool IsStateBuffer(std::string_view buffer);
 // The arrays in words: "two for AdamW".
 std::string DescribeState(const OptimizerSettings& settings);
 // The arrays that an update of a group reads or writes: parameters, gradients, and state twice.
 int64_t UpdatePasses(const OptimizerSettings& settings, ParamGroup group);
 
-// Updates what a rank owns of a flat array (Shards) by the method of each group, and keeps the
-// state for it. Whatever saves, gathers, counts or plans the state asks StateLayout or State(), and
-// knows neither how many arrays there are nor their names.
+// Updates a rank's pieces of a flat array (Shards) by the method of each group, and keeps the state
+// for them. Code that saves, gathers, counts or plans the state uses StateLayout or State(), and
+// depends neither on the number of arrays nor on their names.
 class Optimizer {
  public:
   Optimizer(Backend& backend, const OptimizerSettings& settings, Dtype dtype, const Shards& shards,

@@ -20,7 +20,7 @@ void RequireTensorParallelRanks(const TrainConfig& config, int ranks);
 void RequireShares(const TrainConfig& config, int ranks);
 
 // A rank's shard of the model, and its share of a step. The first throws as RequireShares and
-// RequireShards do. A group of null is one rank alone.
+// RequireShards do. A null group is one rank alone.
 Shard ShardOfRank(const GptConfig& model, const TrainConfig& config, Group* group);
 Parallelism ParallelismOf(const TrainConfig& config, Group* group);
 
@@ -37,22 +37,23 @@ struct RankFlags {
                                       &RankFlags::writing_pieces};
 };
 
-// Looks for ranks that hold the others up: those that compute for longer than a fifth more than the
-// median of all, so many steps in a row.
+// Finds ranks that slow down the others: those that compute kSlow times as long as the median of
+// all in kSteps steps in a row.
 class Stragglers {
  public:
   static constexpr int64_t kSteps = 20;
   static constexpr double kSlow = 1.2;
 
-  // Takes the seconds of each rank for a step. Returns those that became stragglers with this one.
+  // Adds the seconds of each rank for a step. Returns the ranks that have become stragglers with
+  // it.
   std::vector<int> Add(const std::vector<double>& seconds);
 
  private:
   std::vector<int64_t> slow_;  // steps in a row, by rank
 };
 
-// The control of the ranks that train together: they poll each other's flags, and notice ranks that
-// are slow or differ. One rank alone, a group of null, has itself to look at.
+// The control of ranks that train together: they poll each other's flags, and find ranks that are
+// slow or differ. A null group is one rank alone.
 class RankControl {
  public:
   explicit RankControl(Group* group) : group_(group) {}
@@ -62,16 +63,16 @@ class RankControl {
 
   // The flags that any rank raises. All ranks call it.
   RankFlags Poll(const RankFlags& mine) const;
-  // The seconds in which each rank computed. The first rank warns of those that hold up the others.
+  // The seconds in which each rank computed. The first rank warns of stragglers.
   std::vector<double> GatherSeconds(double seconds);
   // The seconds for which this rank has waited for others so far.
   double seconds_waited() const { return group_ == nullptr ? 0 : group_->traffic().seconds_waited; }
-  // Throws a kRuntime Error that names a rank whose bytes are not those of the first rank that has
-  // the same shard of the model, of `parts`: a processor or memory is at fault. `checkpoint` says
-  // where the run can go on from.
+  // Throws a kRuntime Error that names a rank whose bytes differ from those of the first rank with
+  // the same one of `parts` shards of the model, because a processor or memory is faulty.
+  // `checkpoint` names the checkpoint from which the run can continue.
   void RequireSameBytes(const Tensor& weights, int parts, int64_t step,
                         const std::string& checkpoint) const;
-  // Says where the run stands, for the others if this rank is lost.
+  // Sets the progress that the others report if this rank is lost.
   void TellProgress(const std::string& progress) const {
     if (group_ != nullptr) group_->set_progress(progress);
   }

@@ -10,26 +10,27 @@
 
 namespace folio {
 
-// The way back of a run whose parameters are lost: from too many skipped steps, or an evaluation.
+// The return of a run to a checkpoint after its parameters were lost, as too many skipped steps or
+// an evaluation have shown.
 class Rollback {
  public:
-  // The parameters are worth nothing any more for the reason `why`, which is not empty; the
-  // checkpoints of `step` and of later steps are of such parameters.
+  // The parameters are lost for the reason `why`, which is not empty; so are those of the
+  // checkpoints of `step` and later steps.
   void Lose(std::string why, int64_t step) {
     why_ = std::move(why);
     first_lost_step_ = step;
   }
   bool due() const { return !why_.empty(); }
 
-  // Returns the newest sound checkpoint of `run` from before. Throws a kDiverged Error if there is
-  // none, or if the run, which now is in `state`, may not return to it (`allowed`).
+  // Returns the newest sound checkpoint of `run` before these. Throws a kDiverged Error if there is
+  // none, or if the run, which is in `state`, may not return to it (`allowed`).
   std::filesystem::path Checkpoint(const std::filesystem::path& run, Group* group,
                                    const TrainState& state, bool allowed) const;
-  // The run has returned from `before` to `state`, a checkpoint's: what is known of the time and of
-  // the best evaluation stays known, and the data since then is left out.
+  // The run has returned from `before` to `state`, that of a checkpoint: `state` keeps the time and
+  // the best evaluation of `before`, and the data since the checkpoint is skipped.
   void Finish(const TrainState& before, TrainState& state);
 
-  // The sentence about the way back; the second removes it.
+  // The step from which the run returned, and why; the second removes it.
   const std::string& note() const { return note_; }
   std::string TakeNote() { return std::exchange(note_, ""); }
 

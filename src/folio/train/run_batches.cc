@@ -16,7 +16,7 @@ namespace folio {
 
 namespace {
 
-// The batches of the training part of an evaluation that has so many of the held-out part.
+// The number of training batches of an evaluation with so many held-out batches.
 int64_t TrainingPart(const TrainConfig& config, int64_t held_out) {
   return config.train_eval_batches > 0 ? std::min(config.train_eval_batches, held_out) : held_out;
 }
@@ -85,7 +85,7 @@ void RequireTorchRngFits(const GptConfig& model, const TrainConfig& config, bool
 
 RunBatches::RunBatches(const Dataset& data, const TrainConfig& config)
     : short_batches_(config.first_eval_batches),
-      worthwhile_steps_(WorthwhileSteps(config, config.context, data.train().size())) {
+      worthwhile_steps_(WorthwhileSteps(config, data.train().size())) {
   if (data.info().chat) {
     DivideConversations(data, config);
   } else {

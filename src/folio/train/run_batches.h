@@ -23,15 +23,14 @@ struct EvaluationSize {
   bool whole = false;  // all windows of the held-out set in a row, and none drawn at random
 };
 
-// Returns train.eval_batches for each part, or all windows of a held-out set that has no more than
-// these. Runs with PyTorch's random numbers draw train.eval_batches whatever its size. REQUIRES:
-// context is set.
+// Returns train.eval_batches for each part, or all windows of a held-out set that has no more. Runs
+// with PyTorch's random numbers always draw train.eval_batches. REQUIRES: context is set.
 EvaluationSize EvaluationSizeOf(const TrainConfig& config, int64_t val_tokens);
 
-// The number of steps that read all of the data once, a fraction where one step reads more.
+// The number of steps that read all of the data once; below 1 if a step reads more.
 // Conversations are counted in whole windows. REQUIRES: context is set, and `data` has more tokens.
 double StepsPerEpoch(const Dataset& data, const TrainConfig& config);
-// The steps of config.epochs, at least one. REQUIRES: likewise.
+// The number of steps of config.epochs, at least one. REQUIRES: likewise.
 int64_t StepsOfEpochs(const Dataset& data, const TrainConfig& config);
 
 // Throws a kUsage Error if --rng torch is set and cannot reproduce the run: one that starts from a
@@ -50,12 +49,12 @@ class RunBatches {
   void Fetch(const TrainState& state, int64_t micro) {
     train_->Fill(state.data_step(), micro, batch_);
   }
-  const Batch& batch() const { return batch_; }  // the one that was fetched last
+  const Batch& batch() const { return batch_; }  // the last one fetched
   // The number by which the sum of the next step's gradients is divided.
   int64_t Targets(const TrainState& state) const { return train_->Targets(state.data_step()); }
 
-  // Returns the losses of an evaluation, which has config.first_eval_batches of each part at most
-  // if `is_short`; or nothing where it was stopped, as if it had not begun (evaluate.h).
+  // Returns the losses of an evaluation, with at most config.first_eval_batches of each part if
+  // `is_short`; nothing if it was stopped, as if it had not begun (evaluate.h).
   std::optional<Evaluation> Evaluate(GptPass& pass, const GptParams& params, bool is_short,
                                      const std::function<bool()>& stop_requested,
                                      const std::function<void(int64_t, int64_t)>& on_progress,

@@ -6,24 +6,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <limits>
 
 #include "folio/base/error.h"
 #include "folio/base/log.h"
-#include "folio/base/strings.h"
 #include "folio/io/file.h"
 #include "folio/io/json.h"
 #include "folio/io/posix.h"
 
 namespace folio {
 namespace {
-
-// A number as JSON writes it; NaN and infinities, which JSON lacks, as strings.
-Json Number(double value) {
-  if (value != value) return "nan";
-  if (value - value != 0) return value > 0 ? "inf" : "-inf";
-  return value;
-}
 
 std::optional<double> NumberOf(const Json& json) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -36,7 +29,7 @@ std::optional<double> NumberOf(const Json& json) {
 
 Json Numbers(const std::vector<double>& values) {
   Json json = Json::array();
-  for (const double value : values) json.push_back(Number(value));
+  for (const double value : values) json.push_back(MetricJson(value));
   return json;
 }
 
@@ -51,7 +44,7 @@ std::string ToLine(const StepMetrics& m) {
   Json json;
   json["step"] = m.step;
   const auto put = [&](const char* key, const std::optional<double>& value) {
-    if (value) json[key] = Number(*value);
+    if (value) json[key] = MetricJson(*value);
   };
   put("loss", m.loss);
   put("lr", m.lr);
@@ -128,7 +121,7 @@ std::filesystem::path DirectoryOf(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : ".";
 }
 
-// Reads a file that will be written again: none that a link leads to.
+// Reads a file that will be replaced, and so must not be a symbolic link.
 std::string ReadOwn(const std::filesystem::path& file) {
   struct stat info = {};
   if (internal::HeldName(file).Stat(info) == 0 && S_ISLNK(info.st_mode)) {
@@ -137,8 +130,7 @@ std::string ReadOwn(const std::filesystem::path& file) {
   return ReadFile(file, kMostLogBytes);
 }
 
-// Calls visit(metrics, end) for each whole line of the log, `end` being the offset behind it, until
-// it returns false. What a crash tore is no line.
+// Calls visit(line, where) for each complete line, with its line break, until it returns false.
 template <class Visit>
 void ForLines(const std::filesystem::path& path, const std::string& text, const Visit& visit) {
   size_t begin = 0;
@@ -146,20 +138,27 @@ void ForLines(const std::filesystem::path& path, const std::string& text, const 
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) return;
     const std::string where = fmt::format("{}:{}", path.string(), line);
-    if (!visit(FromLine(text.substr(begin, end - begin), where), end + 1)) return;
+    if (!visit(text.substr(begin, end + 1 - begin), where)) return;
     begin = end + 1;
   }
 }
 
 }  // namespace
 
+Json MetricJson(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
 std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run) {
   const std::filesystem::path path = run / kMetricsFile;
   std::vector<StepMetrics> all;
-  ForLines(path, ReadFile(path, kMostLogBytes), [&](const StepMetrics& metrics, size_t /*end*/) {
-    all.push_back(metrics);
-    return true;
-  });
+  ForLines(path, ReadFile(path, kMostLogBytes),
+           [&](const std::string& line, const std::string& where) {
+             all.push_back(FromLine(line, where));
+             return true;
+           });
   return all;
 }
 
@@ -170,25 +169,20 @@ void RepairLines(const std::filesystem::path& file) {
       file.parent_path() / (file.stem().string() + ".damaged" + file.extension().string());
   const std::string text = ReadOwn(file);
   std::string sound, damaged;
-  size_t begin = 0;
-  for (int64_t line = 1; begin < text.size(); ++line) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const std::string whole = text.substr(begin, end + 1 - begin);
-    const std::string where = fmt::format("{}:{}", file.string(), line);
+  ForLines(file, text, [&](const std::string& line, const std::string& where) {
     try {
-      FromLine(whole, where);
-      sound += whole;
+      FromLine(line, where);
+      sound += line;
     } catch (const Error& error) {
       LogWarning(fmt::format("{}: damaged line, moved to {}", where, aside.filename().string()));
-      damaged += whole;
+      damaged += line;
     }
-    begin = end + 1;
-  }
+    return true;
+  });
   if (damaged.empty()) return;
   const bool before = internal::IsThere(aside);
   WriteFileAtomically(aside, (before ? ReadOwn(aside) : "") + damaged);
-  WriteFileAtomically(file, sound + text.substr(begin));
+  WriteFileAtomically(file, sound + text.substr(sound.size() + damaged.size()));
 }
 
 void CutLines(const std::filesystem::path& file, int64_t end) {
@@ -197,9 +191,9 @@ void CutLines(const std::filesystem::path& file, int64_t end) {
   RepairLines(file);
   const std::string text = ReadOwn(file);
   size_t kept = 0;
-  ForLines(file, text, [&](const StepMetrics& line, size_t behind) {
-    const bool before = line.step < end;
-    if (before) kept = behind;
+  ForLines(file, text, [&](const std::string& line, const std::string& where) {
+    const bool before = FromLine(line, where).step < end;
+    if (before) kept += line.size();
     return before;
   });
   if (kept == text.size()) return;

@@ -24,21 +24,22 @@ struct TrainResult {
   // The reason why it ended before max_steps: "patience", "max_tokens", "max_time"; "" by request.
   std::string ended_by = {};
   int64_t skipped = 0;                        // steps without an update, over all parts of the run
-  int64_t rollbacks = 0;                      // how often it went back to a checkpoint
+  int64_t rollbacks = 0;                      // how often it returned to a checkpoint
   std::optional<Evaluation> evaluation = {};  // the last one, at `step`
   std::optional<double> first_val_loss = {};  // before the first step, in whichever part of the run
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;
 };
 
+class Json;
 class LineFile;
 
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
 // The largest log that is read, about four million steps.
 inline constexpr uint64_t kMostLogBytes = uint64_t{1} << 30;
 
-// Euclidean norms of what is trained. The first is of all that lies outside of the blocks
-// (embeddings, last LayerNorm, head), then one for each block.
+// Euclidean norms over trained parameters: first of those outside of the blocks (embeddings, last
+// LayerNorm, head), then of each block.
 struct LayerNorms {
   std::vector<double> grad, update, weight;  // before clipping; of the step; after the step
 };
@@ -57,29 +58,29 @@ struct StepMetrics {
   std::optional<double> train_eval_loss = {}, val_loss = {};
   std::optional<LayerNorms> layer_norms = {};
   std::vector<double> rank_seconds = {};  // of the step, without waiting; by rank
-  // The step's update was left out: why, and whose gradient was at fault (health.h); else empty.
+  // Why the update was skipped, and whose gradient was not finite (health.h); empty if it was made.
   std::string skipped = {}, skipped_parameter = {};
-  // The run went back to this step: "from step 34: ", and why; else empty.
+  // "from step 34: ", and why, if the run returned to this step; else empty.
   std::string rolled_back = {};
-  // The last line of a run that ended by itself before max_steps says why: TrainResult::ended_by.
+  // TrainResult::ended_by, in the last line of a run that ended before max_steps; else empty.
   std::string ended_by = {};
 };
 
-// Takes the lines that are damaged, by a power cut or an editor, out of a file whose lines are JSON
-// objects with an integer "step"; each is put at the end of NAME.damaged.jsonl (of NAME.jsonl) and
-// warned of. Nothing if there is no such file. Throws a kRuntime Error if it cannot write.
+// Moves damaged lines (after a power cut, or edited) of NAME.jsonl, a file of JSON objects with an
+// integer "step", to the end of NAME.damaged.jsonl, with a warning for each. Does nothing if there
+// is no such file. Throws a kRuntime Error if it cannot write.
 void RepairLines(const std::filesystem::path& file);
 
-// Repairs the lines, and removes everything from the first line of step `end` or later on, and an
-// incomplete line at the end of the file.
+// Repairs the lines, and removes the first line of step `end` or later and all lines after it, and
+// an incomplete last line.
 void CutLines(const std::filesystem::path& file, int64_t end);
 
 // Appends lines to RUN/metrics.jsonl; while the disk is full they wait in memory (LineFile).
 class RunLog {
  public:
-  // Keeps the lines of steps before `first_step` (CutLines) and drops the rest: those of a run that
-  // was interrupted after its last checkpoint, and a line that a crash tore. A line of `first_step`
-  // itself that only evaluates is dropped too. Throws a kRuntime Error if it cannot write.
+  // Keeps only the lines of steps before `first_step` (CutLines): a run that was interrupted has
+  // written others after its last checkpoint, and perhaps an incomplete line. Throws a kRuntime
+  // Error if it cannot write.
   RunLog(const std::filesystem::path& run, int64_t first_step);
   ~RunLog();
 
@@ -92,8 +93,11 @@ class RunLog {
   std::unique_ptr<LineFile> file_;
 };
 
-// All whole lines of RUN/metrics.jsonl. Throws a kInput Error if there is no such file or if a line
-// other than the last is not what Write makes.
+// A number as metrics.jsonl has it; NaN and infinities, which JSON lacks, as strings.
+Json MetricJson(double value);
+
+// All complete lines of RUN/metrics.jsonl. Throws a kInput Error if there is no such file, or if
+// one of them is not a line of metrics.
 std::vector<StepMetrics> ReadRunLog(const std::filesystem::path& run);
 
 }  // namespace folio

@@ -57,9 +57,9 @@ double WorthwhileEpochs(const TrainConfig& config) {
   return config.init.empty() ? 40 : 3;
 }
 
-int64_t WorthwhileSteps(const TrainConfig& config, int64_t T, int64_t train_tokens) {
+int64_t WorthwhileSteps(const TrainConfig& config, int64_t train_tokens) {
   constexpr int64_t kFewest = 8;
-  const auto step = static_cast<double>(config.batch_size * config.grad_accumulation * T);
+  const auto step = static_cast<double>(config.tokens_per_step());
   return std::max(
       kFewest, static_cast<int64_t>(
                    std::ceil(WorthwhileEpochs(config) * static_cast<double>(train_tokens) / step)));

@@ -180,11 +180,11 @@ TEST(BudgetPlan, StaysWhereLittleIsKnownOrGained) {
 }
 
 TEST(BudgetPlan, ATextIsReadSoOftenAtMost) {
-  TrainConfig config{.batch_size = 10, .grad_accumulation = 2};
-  EXPECT_EQ(WorthwhileSteps(config, 50, 100'000), 40 * 100'000 / 1000);
+  TrainConfig config{.batch_size = 10, .context = 50, .grad_accumulation = 2};
+  EXPECT_EQ(WorthwhileSteps(config, 100'000), 40 * 100'000 / 1000);
   config.init = "model";
-  EXPECT_EQ(WorthwhileSteps(config, 50, 100'000), 3 * 100'000 / 1000);
-  EXPECT_EQ(WorthwhileSteps(config, 50, 1000), 8);
+  EXPECT_EQ(WorthwhileSteps(config, 100'000), 3 * 100'000 / 1000);
+  EXPECT_EQ(WorthwhileSteps(config, 1000), 8);
 }
 
 }  // namespace

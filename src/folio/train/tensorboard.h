@@ -14,21 +14,21 @@ namespace folio {
 // (TensorFlow's event.proto and summary.proto). Scalars and texts.
 class TensorBoardWriter {
  public:
-  // A new file DIR/events.out.tfevents.<seconds>.<host>.<pid>.<n>, whose name is behind those of
-  // all event files there; the directory is made. Throws a kRuntime Error if it cannot be written.
+  // Creates DIR/events.out.tfevents.<seconds>.<host>.<pid>.<n>, whose name sorts after those of all
+  // event files there, and DIR. Throws a kRuntime Error if it cannot be written.
   explicit TensorBoardWriter(const std::filesystem::path& dir);
 
   // Tries to flush.
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;
 
-  // Readers forget what the files before this one say about `step` and later ones.
+  // Makes readers drop what the files before this one say about `step` and later ones.
   void Restart(int64_t step, double wall_time);
   // `wall_time` in seconds since 1970. Values are stored as float.
   void Scalar(std::string_view tag, int64_t step, double value, double wall_time);
   // TensorBoard shows `text` as Markdown.
   void Text(std::string_view tag, int64_t step, std::string_view text, double wall_time);
-  // Puts everything so far where other programs see it.
+  // Writes everything so far, so that other programs see it.
   void Flush();
 
   const std::filesystem::path& path() const { return path_; }

@@ -52,7 +52,7 @@ PassOptions OfLargestShard(const TrainShape& shape) {
   return options;
 }
 
-// The ways that a user has where this shape has no room.
+// Returns what a user can do if this shape does not fit.
 std::string WaysOut(const TrainShape& shape, uint64_t limit) {
   std::vector<std::string> ways;
   const int64_t most = LargestBatch(shape, limit);

@@ -42,26 +42,26 @@ struct PlanTotals {
   explicit PlanTotals(const MemoryPlan& plan);  // one of TrainStep::Plan
 
   size_t weights = 0, gradients = 0, optimizer = 0;
-  size_t activations = 0;           // of the arena: buffers whose lives do not meet share memory
-  size_t activations_unshared = 0;  // all of them side by side
+  size_t activations = 0;           // in the arena, where buffers with disjoint lives share memory
+  size_t activations_unshared = 0;  // without sharing
   size_t logits = 0;                // of the activations: the loss head's chunk of rows
   size_t peak = 0;
 };
 
-// Memory that a run takes beside the buffers of its steps, in bytes.
+// Memory that a run takes besides the buffers of its steps, in bytes.
 struct MemoryBeside {
   uint64_t checkpoint = 0;  // the copy of what training changes, which is written beside it
   uint64_t merged = 0;      // layers with adapters, as a checkpoint has them
   uint64_t data = 0;        // tokens that are mapped
-  uint64_t program = 0;     // the program with its tokenizer, what else it holds and will touch
-  uint64_t before = 0;      // the most that it has held until now
+  uint64_t program = 0;     // the program, its tokenizer and other memory that it will use
+  uint64_t before = 0;      // the peak of the process until now
 
-  // The most that a run holds whose steps take `steps` bytes.
+  // The peak memory of a run whose steps take `steps` bytes.
   uint64_t Peak(uint64_t steps) const;
 };
 
-// The memory beside a run that this process begins: the copy, if there will be room for it, the
-// layers, and what the process holds.
+// This memory of a run in this process: the copy, if there will be room for it, the merged layers,
+// and the memory of the process.
 MemoryBeside BesideOf(const TrainShape& shape, const MachineMemory& memory);
 
 // Bytes that training in this shape keeps; UINT64_MAX where they cannot be counted.
@@ -82,8 +82,8 @@ std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory);
 // off.
 std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside);
 
-// The arithmetic of training by the count that is usual in the literature: what the model asks for,
-// not what is carried out, so that recomputation and skipped masks do not change it.
+// The arithmetic of training as the literature counts it: the operations of the model's formulas,
+// not those carried out, so that recomputation and skipped masks do not change it.
 struct TrainFlops {
   TrainFlops(const GptConfig& config, int64_t T, const LoraConfig& lora = {});
 

@@ -100,52 +100,6 @@ void ReadOptimizerFile(const std::filesystem::path& path, const ParamTable& tabl
   });
 }
 
-}  // namespace
-
-SharedOptimizerFile::SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights,
-                                         const Optimizer& optimizer)
-    : path_(std::move(path)), table_(weights.table()) {
-  std::vector<NamedTensor> tensors;  // only their shapes count
-  VisitTensors(table_, optimizer.State(), [&](const StateArray& array, const ParamInfo& info) {
-    tensors.push_back({FileName(array, info), table_.View(info, weights.flat())});
-  });
-  layout_ = LayOutSafetensors(tensors);
-}
-
-void SharedOptimizerFile::Create() const {
-  const internal::FileDescriptor file(
-      internal::OpenFile(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
-  if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
-  WriteAt(file, path_, layout_.header.data(), layout_.header.size(), 0);
-  if (ftruncate(file.get(), static_cast<off_t>(layout_.bytes)) != 0) {
-    internal::ThrowCannotWrite(path_, errno);
-  }
-  Flush(file, path_);
-}
-
-bool SharedOptimizerFile::IsHere() const {
-  std::error_code unknown;
-  return std::filesystem::file_size(path_, unknown) == layout_.bytes &&
-         access(path_.c_str(), W_OK) == 0;
-}
-
-void SharedOptimizerFile::Write(int rank, std::span<const StateArray> state) const {
-  const internal::FileDescriptor file(internal::OpenFile(path_, O_WRONLY | O_NOFOLLOW));
-  if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
-  VisitTensors(table_, state, [&](const StateArray& array, const ParamInfo& info) {
-    VisitOwned(info, array, rank, [&](int64_t begin, int64_t offset, int64_t size) {
-      const float* kept = array.tensor.host<float>() + offset;
-      WriteAt(
-          file, path_, reinterpret_cast<const char*>(kept),
-          static_cast<size_t>(size) * sizeof(float),
-          layout_.offsets.at(FileName(array, info)) + static_cast<uint64_t>(begin) * sizeof(float));
-    });
-  });
-  Flush(file, path_);
-}
-
-namespace {
-
 constexpr char kStateFile[] = "state.json";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr int64_t kFormatVersion = 1;
@@ -332,6 +286,48 @@ TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& ta
   const TrainState state = ReadState(dir);
   ReadOptimizerFile(dir / kTrainStateDir / kOptimizerFile, table, optimizer);
   return state;
+}
+
+SharedOptimizerFile::SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights,
+                                         const Optimizer& optimizer)
+    : path_(std::move(path)), table_(weights.table()) {
+  std::vector<NamedTensor> tensors;  // only their shapes count
+  VisitTensors(table_, optimizer.State(), [&](const StateArray& array, const ParamInfo& info) {
+    tensors.push_back({FileName(array, info), table_.View(info, weights.flat())});
+  });
+  layout_ = LayOutSafetensors(tensors);
+}
+
+void SharedOptimizerFile::Create() const {
+  const internal::FileDescriptor file(
+      internal::OpenFile(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
+  if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
+  WriteAt(file, path_, layout_.header.data(), layout_.header.size(), 0);
+  if (ftruncate(file.get(), static_cast<off_t>(layout_.bytes)) != 0) {
+    internal::ThrowCannotWrite(path_, errno);
+  }
+  Flush(file, path_);
+}
+
+bool SharedOptimizerFile::IsHere() const {
+  std::error_code unknown;
+  return std::filesystem::file_size(path_, unknown) == layout_.bytes &&
+         access(path_.c_str(), W_OK) == 0;
+}
+
+void SharedOptimizerFile::Write(int rank, std::span<const StateArray> state) const {
+  const internal::FileDescriptor file(internal::OpenFile(path_, O_WRONLY | O_NOFOLLOW));
+  if (file.get() < 0) internal::ThrowCannotWrite(path_, errno);
+  VisitTensors(table_, state, [&](const StateArray& array, const ParamInfo& info) {
+    VisitOwned(info, array, rank, [&](int64_t begin, int64_t offset, int64_t size) {
+      const float* kept = array.tensor.host<float>() + offset;
+      WriteAt(
+          file, path_, reinterpret_cast<const char*>(kept),
+          static_cast<size_t>(size) * sizeof(float),
+          layout_.offsets.at(FileName(array, info)) + static_cast<uint64_t>(begin) * sizeof(float));
+    });
+  });
+  Flush(file, path_);
 }
 
 }  // namespace folio

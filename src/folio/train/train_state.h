@@ -16,31 +16,31 @@ namespace folio {
 
 inline constexpr char kTrainStateDir[] = "train_state";
 
-// The state that a run needs beside the model to go on as if it had never stopped. It does not
+// The state that a run needs besides the model to continue as if it had never stopped. It does not
 // depend on the number of threads, nor on time unless there is a budget: equal runs have equal
 // bytes.
 struct TrainState {
-  int64_t step = 0;  // steps done, made or skipped
+  int64_t step = 0;  // steps done, including skipped ones
   int64_t tokens = 0;
-  std::optional<Evaluation> evaluation = {};  // that of `step`, if it is done
+  std::optional<Evaluation> evaluation = {};  // of `step`, if it was evaluated
   std::optional<double> best_val_loss = {};
   int64_t best_step = 0;
   // Evaluations in a row, before `step`; 0 in runs without train.patience.
   int64_t evaluations_without_better = 0;
   int64_t seed = 0;
   StepHealth health = {};
-  int64_t rollbacks = 0, data_skipped = 0;  // how often the run went back; batches left out so
-  // With train.budget: the steps of the run as the clock has corrected them, and how much of the
-  // time is gone. Only then do the bytes of a run depend on a clock.
+  int64_t rollbacks = 0, data_skipped = 0;  // returns to a checkpoint; batches skipped by them
+  // With train.budget: the steps of the run as corrected by the clock, and the seconds that have
+  // passed. Only then do the bytes of a run depend on a clock.
   struct Budget {
     int64_t steps = 0;
     double seconds = 0;
   };
   std::optional<Budget> budget = {};
-  // With PyTorch's numbers: the generator now, and before it drew the batch of `step`.
+  // With PyTorch's random numbers: the generator now, and before it drew the batch of `step`.
   std::optional<TorchRng::State> torch = {}, torch_before_batch = {};
 
-  // Counts the evaluation of `step`, which is not 0; returns whether it is the best so far.
+  // Counts the evaluation of `step`, which is not 0; returns true if it is the best so far.
   bool CountEvaluation(double val_loss, bool patience) {
     const bool best = !best_val_loss || val_loss < *best_val_loss;
     if (best) {
@@ -56,25 +56,24 @@ struct TrainState {
 
 // Writes dir/train_state/state.json and optimizer.safetensors: for each trained parameter P and
 // each array A of the optimizer's state that covers it a tensor "A.P" of P's shape. `optimizer` has
-// the arrays, of one rank alone; `written` is that file where it is there already, and is moved to
-// its place. Throws as WriteSafetensors does.
+// the arrays, of one rank alone; if that file exists already, `written` is its path, from which it
+// is moved. Throws as WriteSafetensors does.
 void SaveTrainState(const std::filesystem::path& dir, const TrainState& state,
                     const ParamTable& table, std::span<const StateArray> optimizer,
                     const std::filesystem::path& written = {});
 
-// Updates done by the run that left the state in `dir`, and the seconds of its budget that were
-// gone by then. Both throw as LoadTrainState does.
+// The steps of the state in `dir`, and the seconds of its budget that had passed. Both throw as
+// LoadTrainState does.
 int64_t SavedStep(const std::filesystem::path& dir);
 double SavedBudgetSeconds(const std::filesystem::path& dir);
 
-// Reads both back: of the optimizer's state the pieces that this rank owns, of the model of `table`
-// or of the shard that it is of. Throws a kInput Error if they are missing or do not belong to the
-// model.
+// Reads both files; of the optimizer's state the pieces that this rank owns, for the model of
+// `table` or its shard. Throws a kInput Error if they are missing or do not belong to the model.
 TrainState LoadTrainState(const std::filesystem::path& dir, const ParamTable& table,
                           const Optimizer& optimizer);
 
-// An optimizer file that all ranks write at the same time, each its pieces. All see the same file
-// system; the first rank then puts the file in its place.
+// An optimizer file of which all ranks write their pieces at the same time, in one file system; the
+// first rank then moves it to its place.
 class SharedOptimizerFile {
  public:
   SharedOptimizerFile(std::filesystem::path path, const GptWeights& weights,
@@ -84,7 +83,7 @@ class SharedOptimizerFile {
   // Makes the file as long as it will be, with its header. The first rank calls it. Throws a
   // kRuntime Error if it cannot.
   void Create() const;
-  // Returns whether this rank can write the file that the first has created.
+  // Returns true if this rank can write the file that the first rank has created.
   bool IsHere() const;
   // Writes the pieces of a rank and flushes them. Throws a kRuntime Error if it cannot.
   void Write(int rank, std::span<const StateArray> state) const;

@@ -22,11 +22,11 @@ namespace folio {
 class TrainStep : private LayerGate {
  public:
   // `backend`, `weights` and the group must outlive it. Every micro-batch has B sequences of T
-  // tokens. What is trained (ParamRow::trained) has gradients and optimizer state, and changes.
-  // Both are of the weights' dtype. Adapters and shard are the weights'. REQUIRES: their dtype is
-  // options.number(), and F32 for several ranks. All ranks have the same weights, or rank r shard
-  // r % parallelism.tensor of them; then those with one r / parallelism.tensor see the same
-  // micro-batches.
+  // tokens. Trained parameters (ParamRow::trained) have gradients and optimizer state, both of the
+  // weights' dtype. Adapters and shard are the weights'. REQUIRES: the weights' dtype is
+  // options.number(), and F32 for several ranks. All ranks have the same weights, or rank r has
+  // shard r % parallelism.tensor of them; then ranks with the same r / parallelism.tensor see the
+  // same micro-batches.
   TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
             const PassOptions& options = {}, const Parallelism& parallelism = {},
             const OptimizerSettings& optimizer = {});
@@ -55,11 +55,10 @@ class TrainStep : private LayerGate {
   // Calls Norm and Update; returns the norm.
   double Finish(double lr, double clip, int64_t step);
 
-  // Waits for the weights that other ranks changed. Everything but a pass of this step must wait
-  // before it reads them.
+  // Waits for the weights that other ranks have updated. Must be called before anything but a pass
+  // of this step reads them.
   void WaitForWeights();
-  // The whole gradient of the weights, laid out as what is trained of them; with several ranks all
-  // must ask, after Norm.
+  // The whole gradient, laid out like the trained parameters; all ranks must call it, after Norm.
   const Tensor& Gradient();
 
   // The parameter whose gradient lies at `at`; "" if none does.

@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "folio/base/error.h"
 #include "folio/io/checksums.h"
+#include "folio/io/model_dir.h"
 #include "folio/model/lora.h"
 #include "folio/model/weight_init.h"
 #include "folio/model_files/adapter_files.h"
+#include "folio/model_files/checkpoint.h"
 #include "folio/model_files/families.h"
 #include "folio/model_files/same_model.h"
 #include "folio/train/buckets.h"
@@ -22,10 +23,6 @@ namespace {
 
 // Thrown between the operations of a step that is not to be made.
 struct StepDropped {};
-
-double ToMilliseconds(double seconds) {
-  return std::round(seconds * 1e3) / 1e3;
-}
 
 // The settings with their context, which are valid then.
 TrainConfig SettingsOfRun(const GptConfig& model, TrainConfig config) {
@@ -143,7 +140,7 @@ void Trainer::Sample() {
 std::optional<StepMetrics> Trainer::TakeStep() {
   const double begin = SteadySeconds();
   const double waited = ranks_.seconds_waited();
-  const int64_t tokens = config_.batch_size * train_step_.pass().T() * config_.grad_accumulation;
+  const int64_t tokens = config_.tokens_per_step();
   StepMetrics metrics{.step = state_.step};
   try {
     if (hooks_.abandon_requested && ranks_.group() == nullptr && !batches_.from_torch()) {
@@ -173,16 +170,20 @@ std::optional<StepMetrics> Trainer::TakeStep() {
     if (hooks_.rank_seconds) metrics.rank_seconds = std::move(all);
   }
   metrics.rolled_back = rollback_.TakeNote();
-  metrics.tokens = state_.tokens;
   metrics.tokens_per_second = static_cast<double>(tokens) / seconds;
-  metrics.seconds = clock_.Seconds();
-  metrics.time = ToMilliseconds(WallSeconds());
-  if (state_.evaluation) {
-    metrics.train_eval_loss = state_.evaluation->train_loss;
-    metrics.val_loss = state_.evaluation->val_loss;
-    state_.evaluation.reset();
-  }
+  Stamp(metrics);
+  state_.evaluation.reset();
   return metrics;
+}
+
+// Adds what is known after any step: tokens and time so far, and the evaluation before it.
+void Trainer::Stamp(StepMetrics& metrics) const {
+  metrics.tokens = state_.tokens;
+  metrics.seconds = clock_.Seconds();
+  metrics.time = std::round(WallSeconds() * 1e3) / 1e3;
+  if (!state_.evaluation) return;
+  metrics.train_eval_loss = state_.evaluation->train_loss;
+  metrics.val_loss = state_.evaluation->val_loss;
 }
 
 bool Trainer::AllStepsDone() const {
@@ -300,13 +301,8 @@ TrainResult Trainer::Run() {
   }
   SaveToEnd();
   if (state_.evaluation || !ended_by.empty()) {
-    StepMetrics last{.step = state_.step, .tokens = state_.tokens, .seconds = clock_.Seconds()};
-    last.time = ToMilliseconds(WallSeconds());
-    last.ended_by = ended_by;
-    if (state_.evaluation) {
-      last.train_eval_loss = state_.evaluation->train_loss;
-      last.val_loss = state_.evaluation->val_loss;
-    }
+    StepMetrics last{.step = state_.step, .ended_by = ended_by};
+    Stamp(last);
     if (log_) log_->Write(last);
   }
   if (log_) log_->Finish();
@@ -323,7 +319,7 @@ TrainResult Trainer::Run() {
           .best_step = state_.best_step};
 }
 
-// The clock says how many steps a run with a budget makes.
+// The clock has decided how many steps a run with a budget makes.
 void Trainer::SetSteps(int64_t steps) {
   config_.max_steps = state_.budget->steps = steps;
   if (ranks_.first() && hooks_.on_plan) hooks_.on_plan(steps);
@@ -348,7 +344,7 @@ void Trainer::Resume(const std::filesystem::path& checkpoint) {
   }
 }
 
-// Parameters, the state of the optimizer and that of the run become as they were.
+// Restores the parameters, and the state of the optimizer and of the run.
 void Trainer::Load(const std::filesystem::path& checkpoint) {
   const bool adapters = config_.lora.on();
   if (!config_.saves_adapters()) {  // else the trainer was made with the model that they are for
@@ -386,14 +382,14 @@ void Trainer::BeginSave(bool asked) {
   policy_.Begin(state_, last);
 }
 
-// The last checkpoint: without it the run may not end well.
+// Writes the last checkpoint; throws if that is impossible.
 void Trainer::SaveToEnd() {
   policy_.Finish(state_);
   BeginSave(true);
   policy_.FinishLast(state_);
 }
 
-// Goes back to the newest checkpoint whose next step was made, and leaves out the data since then.
+// Returns to the newest checkpoint whose next step was made, and skips the data since then.
 bool Trainer::RollBackIfLost() {
   if (!rollback_.due()) return false;
   policy_.Finish(state_);
