@@ -26,6 +26,7 @@
 #include "folio/model_files/families.h"
 #include "folio/model_files/unknown_keys.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 
@@ -473,7 +474,8 @@ void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::stri
   std::vector<NamedTensor> tensors;
   std::deque<std::vector<float>> turned;
   ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor& a, const Tensor& b) {
-    const std::span<const float> here(b.data<float>(), static_cast<size_t>(b.count()));
+    const HostCopy copy(b);
+    const std::span<const float> here = copy.elements<float>();
     turned.push_back(RowsInFile(place, model.head_layout(), {here.begin(), here.end()}));
     tensors.push_back({TensorOf(place.module, "lora_A"), a});
     tensors.push_back({TensorOf(place.module, "lora_B"), Tensor(turned.back().data(), b.shape())});
@@ -527,9 +529,12 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
     const auto read = [&](const char* part) {
       return file.ReadAs<float>(TensorOf(place.module, part));
     };
-    std::ranges::copy(read("lora_A"), a.data<float>());
+    const HostEdit first(a, HostEdit::kDiscard), second(b, HostEdit::kDiscard);
+    std::ranges::copy(read("lora_A"), first.elements<float>().begin());
     std::ranges::copy(RowsHere(place, weights.config().head_layout(), read("lora_B")),
-                      b.data<float>());
+                      second.elements<float>().begin());
+    first.Send();
+    second.Send();
   });
 }
 
@@ -611,7 +616,7 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
         RowsHere(place, model.config.head_layout(), FiniteNumbers(*file, b_tensor.first));
     AddAdapter(weight, place.columns.begin, Tensor(a.data(), a_tensor.second),
                Tensor(b.data(), b_tensor.second), adapter.config.scale());
-    const std::span sums(weight.data<float>(), static_cast<size_t>(weight.count()));
+    const std::span sums(weight.host<float>(), static_cast<size_t>(weight.count()));
     if (finite && !AreFinite(sums)) {
       throw InputError(
           fmt::format("{}: the adapter makes weights that are not finite", dir.string()),

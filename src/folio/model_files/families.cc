@@ -14,6 +14,7 @@
 #include "folio/base/strings.h"
 #include "folio/model/block.h"
 #include "folio/model_files/families/tables.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 namespace {
@@ -469,6 +470,7 @@ std::vector<TensorToWrite> TensorsToWrite(const GptWeights& weights, const GptCo
                                           const Family& family, FileFormat format, Dtype matrices) {
   const auto ours = TensorsByName(weights);
   std::vector<TensorToWrite> tensors;
+  const auto copy = std::make_shared<LastHostCopy>();
   const ParamTable table(described);
   for (const ParamInfo& info : table.params()) {
     const bool transposed = TransformOf(family, format, info) == Transform::kTranspose;
@@ -476,15 +478,17 @@ std::vector<TensorToWrite> TensorsToWrite(const GptWeights& weights, const GptCo
     const Tensor* source = found == ours.end() ? nullptr : found->second;
     for (const RowsInFiles& part : TensorsInFiles(family, format, described, info)) {
       const float offset = RowInFiles(family, format, info.module).offset;
-      const auto read = [source, transposed, offset, first = part.first_row, order = part.order,
+      const auto read = [source, copy, transposed, offset, first = part.first_row,
+                         order = part.order,
                          heads = described.head_layout()](int64_t row, std::span<float> out) {
         if (source == nullptr) {
           std::ranges::fill(out, 0.0f);
           return;
         }
         // A vector is one row in a file, and has a number of each row of the matrix beside it.
-        const bool vector = source->shape().rank() == 1;
-        const Tensor rows = vector ? source->Reshape({source->count(), 1}) : *source;
+        const Tensor& here = copy->Of(*source);
+        const bool vector = here.shape().rank() == 1;
+        const Tensor rows = vector ? here.Reshape({here.count(), 1}) : here;
         const bool as_here = order == RowOrder::kAsHere;
         const size_t step =
             as_here ? out.size() : static_cast<size_t>(rows.dim(transposed ? 0 : 1));

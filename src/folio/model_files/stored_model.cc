@@ -15,6 +15,7 @@
 #include "folio/model/weight_init.h"
 #include "folio/tensor/blocks.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 
@@ -62,7 +63,7 @@ void DecodeInto(const StoredParam& stored, std::span<T> to) {
 
 template <class T>
 void DecodeInto(const StoredParam& param, const Tensor& to) {
-  DecodeInto(param, std::span(to.data<T>(), static_cast<size_t>(to.count())));
+  DecodeInto(param, std::span(to.host<T>(), static_cast<size_t>(to.count())));
 }
 
 // Before memory of the configured size is taken.
@@ -122,20 +123,20 @@ int64_t FindNotFinite(const Tensor& x) {
   const int64_t count = x.count();
   switch (x.dtype()) {
     case Dtype::kF64:
-      return FindNotFinite<uint64_t>(x.raw(), sizeof(double), count, 52);
+      return FindNotFinite<uint64_t>(x.host_bytes(), sizeof(double), count, 52);
     case Dtype::kF32:
-      return FindNotFinite<uint32_t>(x.raw(), sizeof(float), count, 23);
+      return FindNotFinite<uint32_t>(x.host_bytes(), sizeof(float), count, 23);
     case Dtype::kF16:
-      return FindNotFinite<uint16_t>(x.raw(), sizeof(uint16_t), count, 10);
+      return FindNotFinite<uint16_t>(x.host_bytes(), sizeof(uint16_t), count, 10);
     case Dtype::kBF16:
-      return FindNotFinite<uint16_t>(x.raw(), sizeof(uint16_t), count, 7);
+      return FindNotFinite<uint16_t>(x.host_bytes(), sizeof(uint16_t), count, 7);
     default: {
       const BlockLayout& layout = LayoutOf(x.dtype());
       const auto block = static_cast<int64_t>(DtypeBlock(x.dtype()));
       const size_t bytes = DtypeBytes(x.dtype(), block);
       int64_t first = -1;
       for (size_t i = 0; i < layout.count; ++i) {
-        const std::byte* scales = x.raw() + layout.scales + i * sizeof(uint16_t);
+        const std::byte* scales = x.host_bytes() + layout.scales + i * sizeof(uint16_t);
         const int64_t at = FindNotFinite<uint16_t>(scales, bytes, count / block, 10);
         if (at >= 0 && (first < 0 || at < first)) first = at;
       }
@@ -156,7 +157,7 @@ void RequireFinite(const StoredModel& model, const StoredParam& param, const Ten
   if (at < 0) return;
   float found = std::numeric_limits<float>::quiet_NaN();
   if (!IsBlocked(x.dtype())) {
-    DecodeFloats(x.raw() + DtypeBytes(x.dtype(), at), x.dtype(), std::span(&found, 1));
+    DecodeFloats(x.host_bytes() + DtypeBytes(x.dtype(), at), x.dtype(), std::span(&found, 1));
   }
   const int64_t width = x.shape().back();
   std::string place = fmt::format("{}", at);
@@ -179,8 +180,11 @@ void Forget(const StoredModel& model, const StoredParam& stored) {
 
 // A parameter as float32 or float64 numbers.
 void ReadParam(const StoredModel& model, const StoredParam& stored, const Tensor& to) {
-  to.dtype() == Dtype::kF64 ? DecodeInto<double>(stored, to) : DecodeInto<float>(stored, to);
-  RequireFinite(model, stored, to, stored.transposed);
+  const HostEdit edit(to, HostEdit::kDiscard);
+  const Tensor& x = edit.tensor();
+  x.dtype() == Dtype::kF64 ? DecodeInto<double>(stored, x) : DecodeInto<float>(stored, x);
+  RequireFinite(model, stored, x, stored.transposed);
+  edit.Send();
   Forget(model, stored);
 }
 
@@ -242,7 +246,7 @@ Tensor MapParam(const StoredModel& model, const ParamInfo& info, const StoredPar
   }
   const Tensor to(owner.Allocate(DtypeBytes(dtype, shape.count())), dtype, shape);
   const int64_t bad = EncodeRows(
-      dtype, shape.count() / shape.back(), shape.back(), to.raw(),
+      dtype, shape.count() / shape.back(), shape.back(), to.host_bytes(),
       [&](int64_t row, std::span<float> numbers) {
         if (whole.empty()) {
           DecodeFloats(from.data + DtypeBytes(from.dtype, row * shape.back()), from.dtype, numbers);
@@ -269,7 +273,7 @@ StoredModel AsStored(const GptWeights& weights) {
     model.params.push_back({.from = {.name = info.name,
                                      .dtype = x.dtype(),
                                      .shape = x.shape(),
-                                     .data = x.raw(),
+                                     .data = x.host_bytes(),
                                      .bytes = x.bytes()},
                             .transposed = IsTurned(info, x.dtype())});
   }
@@ -343,7 +347,7 @@ Shape StoredShape(const Shape& shape, bool transposed) {
 }
 
 void GatherRows(const Tensor& parameter, bool transposed, int64_t row, std::span<float> out) {
-  const float* from = parameter.data<float>();
+  const float* from = parameter.host<float>();
   if (!transposed) {
     std::copy_n(from + row * parameter.shape().back(), out.size(), out.begin());
     return;
@@ -396,7 +400,7 @@ bool IsMatrix(const ParamRow& param) {
 
 std::unique_ptr<GptWeights> MapWeights(
     const StoredModel& model, MatrixDtype matrices,
-    const std::function<void(int64_t done, int64_t total)>& progress) {
+    const std::function<void(int64_t done, int64_t total)>& progress, Memory& memory) {
   Check(model);
   const ParamTable table(model.config);
   auto owner = std::make_shared<Mapped>();
@@ -409,9 +413,23 @@ std::unique_ptr<GptWeights> MapWeights(
     const Dtype dtype = TargetOf(stored, info, matrices);
     tensors.push_back(MapParam(model, info, stored, dtype, *owner));
     RequireFinite(model, stored, tensors.back(), IsTurned(info, dtype) != stored.transposed);
-    if (tensors.back().raw() != stored.from.data) Forget(model, stored);
+    if (tensors.back().address() != stored.from.data) Forget(model, stored);
   }
-  return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
+  if (memory.on_host()) {
+    return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
+  }
+  MemoryPlan plan;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    plan.Add(table.params()[i].name, tensors[i].dtype(), tensors[i].shape());
+  }
+  plan.Place();
+  auto arena = std::make_shared<const Arena>(plan, memory);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor there = arena->Get(plan, static_cast<MemoryPlan::Id>(i));
+    CopyElements(tensors[i], there);
+    tensors[i] = there;
+  }
+  return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(arena));
 }
 
 }  // namespace folio

@@ -10,6 +10,7 @@
 
 #include "folio/io/tensor_file.h"
 #include "folio/model/params.h"
+#include "folio/tensor/memory.h"
 
 namespace folio {
 
@@ -67,7 +68,7 @@ struct StoredModel {
   std::string note = {};  // which of its tensors are left out, for people; "" for none
 };
 
-// Weights in memory, which must live as long, as a model that is stored.
+// Weights in the host's memory, which must live as long, as a model that is stored.
 StoredModel AsStored(const GptWeights& weights);
 
 // The numbers of a parameter in the order in which the model has them. REQUIRES: floating-point
@@ -96,11 +97,13 @@ struct MatrixDtype {
 };
 
 // The same for those who only look: parameters that lie in the file just as they are needed are not
-// copied. Throws a kUsage Error where rows of the model are not whole blocks of that dtype, and a
-// kInput Error where it cannot hold a number of the model.
-// `progress`, called with the parameters that are read and their number, may throw to stop.
+// copied, except into a `memory` that is not the host's, which must outlive the weights. Throws a
+// kUsage Error where rows of the model are not whole blocks of that dtype, and a kInput Error where
+// it cannot hold a number of the model. `progress`, called with the parameters that are read and
+// their number, may throw to stop.
 std::unique_ptr<GptWeights> MapWeights(
     const StoredModel& model, MatrixDtype matrices = {},
-    const std::function<void(int64_t done, int64_t total)>& progress = {});
+    const std::function<void(int64_t done, int64_t total)>& progress = {},
+    Memory& memory = HostMemory());
 
 }  // namespace folio

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "folio/tensor/memory.h"
@@ -69,6 +70,21 @@ class HostEdit : public HostCopy {
 
  private:
   Tensor device_;
+};
+
+// Keeps the HostCopy of the tensor that it was asked for last, for readers that take a part of one
+// tensor after the other.
+class LastHostCopy {
+ public:
+  const Tensor& Of(const Tensor& x) {
+    if (!copy_ || address_ != x.address()) copy_.emplace(x);
+    address_ = x.address();
+    return copy_->tensor();
+  }
+
+ private:
+  const std::byte* address_ = nullptr;
+  std::optional<HostCopy> copy_;
 };
 
 // Copies the elements of a tensor to another of the same bytes, of which either may lie in the
