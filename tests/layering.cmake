@@ -37,7 +37,7 @@ set(uses_commands base tensor io backend text plot data model model_files ranks 
 
 # Files that read and write tensors wherever they lie, in a backend's memory too; rooms of which not all is made ready for
 # that stand here as well.
-set(any_memory "^(backend|tensor|infer|eval|inspect|lesson|serve|api|c|commands|bench|formats)/")
+set(any_memory "^(backend|tensor|lesson|commands|bench|formats)/")
 
 # An outside header, and the only files that may include it.
 set(outside hwy json toml curl nettle png zlib archive boost edit mpi seccomp)

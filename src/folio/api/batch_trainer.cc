@@ -105,7 +105,9 @@ void RequireMergedInto(const fs::path& dir, const GptWeights& weights) {
   const auto saved = LoadModel(dir), merged = MergeAdapter(weights);
   const bool same =
       std::ranges::equal(saved->tensors(), merged->tensors(), [](const Tensor& a, const Tensor& b) {
-        return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+        const HostCopy one(a), other(b);
+        return a.bytes() == b.bytes() &&
+               std::memcmp(one.tensor().host_bytes(), other.tensor().host_bytes(), a.bytes()) == 0;
       });
   if (same) return;
   throw InputError(fmt::format("{}: the adapters of another model", dir.string()),
@@ -317,9 +319,10 @@ void BatchTrainer::Resume(const fs::path& dir) {
 std::unique_ptr<Model> BatchTrainer::Snapshot(std::shared_ptr<const Tokenizer> tokenizer) const {
   const Call call(*impl_);
   RequireFit(tokenizer.get(), config());
-  OpenedModel opened{.weights = std::make_unique<GptWeights>(config()),
-                     .backend = MakeBackend(impl_->config.backend),
+  OpenedModel opened{.backend = MakeBackend(impl_->config.backend),
                      .tokenizer = std::move(tokenizer)};
+  opened.weights = std::make_unique<GptWeights>(config(), Dtype::kF32, ParamPart::kAll,
+                                                opened.backend->memory());
   const auto merged = impl_->config.lora.on() ? MergeAdapter(impl_->weights) : nullptr;
   InitWeightsFrom(merged ? *merged : impl_->weights, *opened.weights);
   return std::make_unique<Model>(std::move(opened));

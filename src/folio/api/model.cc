@@ -175,7 +175,7 @@ std::vector<float> Model::Embed(std::span<const int32_t> ids, Pooling pooling,
   request.on_norm = [&](int64_t, const Tensor& norm) {
     pooled.Add(norm);
     if (pooling == Pooling::kAll)
-      rows.insert(rows.end(), norm.data<float>(), norm.data<float>() + norm.count());
+      rows.insert(rows.end(), norm.host<float>(), norm.host<float>() + norm.count());
   };
   Read(ids, std::move(request), stop, on_read);
   if (pooling == Pooling::kAll) return rows;
@@ -197,7 +197,7 @@ std::vector<float> Model::Inside(std::span<const int32_t> ids, TracePoint point,
   const Computing alone(*this);
   const Trace trace(*opened_.backend, *opened_.weights, ids, {point});
   const Tensor rows = trace.At(point, layer);
-  return {rows.data<float>(), rows.data<float>() + rows.count()};
+  return {rows.host<float>(), rows.host<float>() + rows.count()};
 }
 
 void Model::Save(const std::filesystem::path& path, std::string_view format,

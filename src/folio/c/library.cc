@@ -290,7 +290,7 @@ void SetTensor(folio_tensor* out, const Tensor& tensor) {
   folio_tensor all{};
   RequireSize(out->size, sizeof(all), "out", "folio_tensor");
   all.size = sizeof(all);
-  all.data = tensor.raw();
+  all.data = tensor.host_bytes();
   all.dtype = DtypeName(tensor.dtype()).data();
   all.bytes = tensor.bytes();
   all.rank = tensor.shape().rank();

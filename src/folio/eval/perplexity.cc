@@ -194,10 +194,12 @@ Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, 
                        "model.causal is false: each token attends to the tokens after it");
     }
     limit_ = std::min(limit_, config.n_positions);
-    logits_.push_back(plan_.Add("logits", Dtype::kF32, {LossChunkRows(limit_, V), V}));
+    LogitRows& rows = logits_.emplace_back();
+    const auto id = rows.plan.AddMirrored("logits", Dtype::kF32, {LossChunkRows(limit_, V), V});
+    rows.plan.Place();
+    rows.arena = Arena(rows.plan, model->backend->memory());
+    rows.logits = rows.arena.GetMirror(rows.plan, id);
   }
-  plan_.Place();
-  arena_ = Arena(plan_);
 }
 
 // Depends on the window alone, so that its numbers do too.
@@ -301,8 +303,7 @@ void Predictor::RunTogether(std::span<const Item> items, int64_t T) {
     }
     passes_[m]->Forward(weights.params(), ids);
   }
-  const Tensor first = arena_.Get(plan_, logits_[0]);
-  const int64_t V = first.dim(1), chunk = arena_.Get(plan_, logits_.back()).dim(0);
+  const int64_t V = logits_[0].logits.host.dim(1), chunk = logits_.back().logits.host.dim(0);
   for (size_t b = 0; b < items.size(); ++b) {
     const TextWindow& window = *items[b].window;
     const int64_t row = static_cast<int64_t>(b) * T + window.first;
@@ -311,12 +312,13 @@ void Predictor::RunTogether(std::span<const Item> items, int64_t T) {
       const int64_t rows = std::min(chunk, count - begin);
       for (size_t m = 0; m < models_.size(); ++m) {
         passes_[m]->Logits(models_[m]->weights->params(), row + begin, row + begin + rows,
-                           arena_.Get(plan_, logits_[m]).Slice(0, rows));
+                           logits_[m].logits.device.Slice(0, rows));
+        logits_[m].logits.Slice(0, rows).Fetch();
       }
       ParallelFor(rows, [&](int64_t i, int) {
         std::vector<std::span<const float>> logits(models_.size());
         for (size_t m = 0; m < models_.size(); ++m) {
-          logits[m] = {arena_.Get(plan_, logits_[m]).data<float>() + i * V, static_cast<size_t>(V)};
+          logits[m] = {logits_[m].logits.host.host<float>() + i * V, static_cast<size_t>(V)};
         }
         const auto target = static_cast<size_t>(begin + i);
         const auto numbers = items[b].numbers.subspan(target * numbers_, numbers_);
@@ -384,7 +386,8 @@ void ResultFile::Commit() {
 std::string ModelFingerprint(const OpenedModel& model) {
   Hasher hasher;
   for (const Tensor& x : model.weights->tensors()) {
-    hasher.Add({static_cast<const std::byte*>(x.raw()), static_cast<size_t>(x.bytes())});
+    const HostCopy copy(x);
+    hasher.Add({static_cast<const std::byte*>(copy.tensor().host_bytes()), x.bytes()});
   }
   return GptConfigToJson(model.weights->config()) + hasher.Hex() +
          (model.tokenizer ? model.tokenizer->hash() : "") +

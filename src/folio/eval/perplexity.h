@@ -144,9 +144,12 @@ class Predictor {
   Workers workers_;
   int64_t limit_;  // n_positions of the model that reads least
   std::vector<std::unique_ptr<GptPass>> passes_;
-  MemoryPlan plan_;
-  std::vector<MemoryPlan::Id> logits_;
-  Arena arena_;
+  struct LogitRows {
+    MemoryPlan plan;
+    Arena arena;
+    Mirror logits;
+  };
+  std::vector<LogitRows> logits_;  // of each model
 };
 
 // A file with a line for each result, which appears when it is complete. The lines of an

@@ -136,11 +136,11 @@ class BeamSearcher {
   // Returns the continuations of all beams, in order.
   std::vector<Continuation> Continuations(const Tensor& logits) const {
     const int64_t V = logits.dim(1);
-    RequireFiniteLogits({logits.data<float>(), beams_.size() * static_cast<size_t>(V)});
+    RequireFiniteLogits({logits.host<float>(), beams_.size() * static_cast<size_t>(V)});
     std::vector<std::vector<Continuation>> of_beams(beams_.size());
     ParallelFor(std::ssize(beams_), [&](int64_t b, int) {
       of_beams[static_cast<size_t>(b)] = ContinuationsOf(
-          static_cast<size_t>(b), {logits.data<float>() + b * V, static_cast<size_t>(V)});
+          static_cast<size_t>(b), {logits.host<float>() + b * V, static_cast<size_t>(V)});
     });
     std::vector<Continuation> found;
     for (const std::vector<Continuation>& of_beam : of_beams) {

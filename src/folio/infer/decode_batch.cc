@@ -171,7 +171,7 @@ class Sequence {
                   before = static_cast<int64_t>(window_) + cached_.size() - rows;
     if (before < observed_) return;  // on_norm was already called for it
     observed_ = before + rows;
-    if (request_.on_norm) request_.on_norm(before, norm);
+    if (request_.on_norm) request_.on_norm(before, HostCopy(norm).tensor());
     if (!request_.on_logits) return;
     const int64_t wanted = std::max<int64_t>(request_.logits_from - before, 0);
     for (int64_t row = wanted; row < rows; row += Decoder::kFewRows) {
@@ -242,7 +242,7 @@ class Sequence {
     const int64_t seen = cached_.size() - std::ssize(guesses_);
     chosen_.clear();
     for (size_t i = 0;; ++i) {
-      const std::span<const float> row(logits.data<float>() + i * V, V);
+      const std::span<const float> row(logits.host<float>() + i * V, V);
       RequireFiniteLogits(row);
       NewToken token{sampler_.Sample(row, request_.rng_stream, static_cast<uint64_t>(written_) + i,
                                      {.tokens = tokens_, .prompt_tokens = request_.prompt.size()})};

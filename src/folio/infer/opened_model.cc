@@ -136,8 +136,9 @@ std::string_view MatrixDtypeOf(const GptWeights& weights) {
 
 OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& options) {
   FoundModel found = FindModel(path, options.loading, options.adapter);
-  OpenedModel model{.path = found.path,
-                    .weights = MapWeights(found.model, options.matrices, options.progress)};
+  OpenedModel model{.path = found.path, .backend = MakeBackend(options.backend)};
+  model.weights =
+      MapWeights(found.model, options.matrices, options.progress, model.backend->memory());
   model.note = NoteOf(found.model, *model.weights, options.matrices);
   model.tokenizer = std::move(found.tokenizer);
   model.tokenizer_help = std::move(found.tokenizer_help);
@@ -145,7 +146,6 @@ OpenedModel OpenModel(const std::filesystem::path& path, const OpenOptions& opti
   if (!options.tokenizer.empty()) TakeTokenizer(model, OpenTokenizer(options.tokenizer));
   TakeTemplate(model, options.chat_template);
   SetTemplateVariables(model, options.template_variables);
-  model.backend = MakeBackend(options.backend);
   if (options.before_operation) {
     auto watched = std::make_unique<WatchedBackend>(std::move(model.backend));
     watched->Watch(options.before_operation);

@@ -21,9 +21,9 @@ namespace folio {
 
 // A model that is ready to run.
 struct OpenedModel {
-  std::filesystem::path path = {};           // the file or directory that it was read from
-  std::unique_ptr<GptWeights> weights = {};  // only to be read
+  std::filesystem::path path = {};  // the file or directory that it was read from
   std::unique_ptr<Backend> backend = {};
+  std::unique_ptr<GptWeights> weights = {};         // only to be read, in the backend's memory
   std::shared_ptr<const Tokenizer> tokenizer = {};  // null where it came without one
   std::string tokenizer_help = {};                  // then: how to get it, where more is known
   std::string note = {};  // parts of the file that are ignored or kept as another type; "" for none

@@ -12,7 +12,7 @@ void PooledRows::Add(const Tensor& rows) {
   }
   rows_ += n - first;
   for (int64_t row = first; row < n; ++row) {
-    const float* from = rows.data<float>() + row * C;
+    const float* from = rows.host<float>() + row * C;
     for (size_t c = 0; c < sums_.size(); ++c) sums_[c] += static_cast<double>(from[c]);
   }
 }

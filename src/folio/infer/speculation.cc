@@ -94,7 +94,7 @@ ModelDraft::ModelDraft(Backend& backend, const GptWeights& weights, int64_t voca
 int32_t ModelDraft::Next(std::span<const int32_t> ids) {
   read_.insert(read_.end(), ids.begin(), ids.end());
   const Tensor logits = decoder_.Append(sequence_, ids);
-  return LikeliestToken({logits.data<float>(), static_cast<size_t>(logits.count())});
+  return LikeliestToken({logits.host<float>(), static_cast<size_t>(logits.count())});
 }
 
 void ModelDraft::Propose(std::span<const int32_t> text, int64_t count, std::vector<int32_t>& ids) {

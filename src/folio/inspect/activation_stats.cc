@@ -15,7 +15,7 @@ constexpr float kDeadBelow = 1e-6f;
 
 void AddMoments(const Tensor& x, ActivationStats& stats) {
   const double n = static_cast<double>(x.count());
-  const std::span<const float> values(x.data<float>(), static_cast<size_t>(x.count()));
+  const std::span<const float> values(x.host<float>(), static_cast<size_t>(x.count()));
   double sum = 0, squares = 0;
   stats.min = stats.max = values[0];
   for (const double value : values) {

@@ -93,7 +93,7 @@ std::vector<float> ColumnMeans(const Tensor& table) {
   ParallelRange(C, 64, [&](int64_t begin, int64_t end, int) {
     double sums[64] = {};
     for (int64_t v = 0; v < V; ++v) {
-      const float* row = table.data<float>() + v * C;
+      const float* row = table.host<float>() + v * C;
       for (int64_t c = begin; c < end; ++c) sums[c - begin] += row[c];
     }
     for (int64_t c = begin; c < end; ++c) {
@@ -111,7 +111,7 @@ void Transpose(const Tensor& table, std::span<const float> means, int64_t begin,
   ParallelRange(C, kTile, [&](int64_t first, int64_t last, int) {
     for (int64_t at = 0; at < n; at += kTile) {
       for (int64_t i = at; i < std::min(n, at + kTile); ++i) {
-        const float* row = table.data<float>() + (begin + i) * C;
+        const float* row = table.host<float>() + (begin + i) * C;
         for (int64_t c = first; c < last; ++c) out[c * n + i] = row[c] - means[size_t(c)];
       }
     }
@@ -123,19 +123,22 @@ std::vector<double> ScatterMatrix(Backend& backend, const Tensor& table,
                                   std::span<const float> means) {
   const int64_t V = table.dim(0), C = table.dim(1), rows = std::min(V, kProductRows);
   MemoryPlan plan;
-  const MemoryPlan::Id columns_id = plan.Add("columns", Dtype::kF32, {C, rows});
-  const MemoryPlan::Id products_id = plan.Add("products", Dtype::kF32, {C, C});
+  const MemoryPlan::Id columns_id = plan.AddMirrored("columns", Dtype::kF32, {C, rows});
+  const MemoryPlan::Id products_id = plan.AddMirrored("products", Dtype::kF32, {C, C});
   plan.Place();
-  const Arena arena(plan);
-  float* columns = arena.Get(plan, columns_id).data<float>();
-  const Tensor products = arena.Get(plan, products_id);
+  const Arena arena(plan, backend.memory());
+  const Mirror columns = arena.GetMirror(plan, columns_id);
+  const Mirror products = arena.GetMirror(plan, products_id);
   std::vector<double> sum(static_cast<size_t>(C * C));
   for (int64_t begin = 0; begin < V; begin += rows) {
     const int64_t end = std::min(V, begin + rows);
-    Transpose(table, means, begin, end, columns);
-    const Tensor x(columns, {C, end - begin});
-    backend.Run(LinearForward{.x = x, .weight = x, .out = products, .transposed = true});
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += products.data<float>()[i];
+    const Mirror some = columns.First({C, end - begin});
+    Transpose(table, means, begin, end, some.host.host<float>());
+    some.Send();
+    const Tensor& x = some.device;
+    backend.Run(LinearForward{.x = x, .weight = x, .out = products.device, .transposed = true});
+    products.Fetch();
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += products.host.host<float>()[i];
   }
   return sum;
 }
@@ -218,7 +221,7 @@ std::vector<float> PositionTable(const GptWeights& weights) {
   std::vector<float> out(static_cast<size_t>(config.n_positions * config.n_embd));
   const Tensor table(out.data(), {config.n_positions, config.n_embd});
   if (config.learned_positions()) {
-    std::memcpy(table.raw(), weights.params().wpe.data<float>(), table.bytes());
+    CopyElements(weights.params().wpe, table);
   } else {
     FillSinusoids(table);
   }
@@ -324,7 +327,8 @@ TokenKind KindOf(std::string_view bytes) {
 EmbeddingsView InspectEmbeddings(const OpenedModel& model, std::optional<int32_t> token,
                                  int64_t top, int64_t points, const std::function<void()>& before) {
   const GptConfig& config = model.weights->config();
-  const Tensor& wte = model.weights->params().wte;
+  const HostCopy copy(model.weights->params().wte);
+  const Tensor& wte = copy.tensor();
   EmbeddingsView view{.norms = RowNorms(wte), .top = top};
   if (AddsPositions(config)) {
     std::vector<float> positions = PositionTable(*model.weights);

@@ -40,7 +40,7 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
     const auto after = [&](int64_t layer, MemoryPlan::Id to) {
       const Tensor stream = trace.Stream(layer), picked = arena.Get(plan, streams);
       for (int64_t row = 0; row < rows; ++row) {
-        std::ranges::copy(Row(stream, position(row)), picked.data<float>() + row * picked.dim(1));
+        std::ranges::copy(Row(stream, position(row)), picked.host<float>() + row * picked.dim(1));
       }
       const Tensor out = arena.Get(plan, to).Slice(0, rows);
       trace.Logits(picked, 0, rows, out);

@@ -37,7 +37,7 @@ class Trace::Keeper : public TraceSink {
     if (!trace_.Has(point)) return;
     const Tensor to = trace_.At(point, layer);
     FOLIO_CHECK(to.shape() == x.shape(), "another shape than this point has");
-    std::memcpy(to.raw(), x.raw(), x.bytes());
+    CopyElements(x, to);
   }
 
  private:
@@ -120,12 +120,19 @@ HeadTrace Trace::Head(int64_t layer, int64_t head) const {
   trace.v = Columns(qkv, heads.v(head));
   const Tensor q(trace.q.data(), {T(), D}), k(trace.k.data(), {T(), D}),
       v(trace.v.data(), {T(), D});
-  const Tensor scores(trace.scores.data(), {T(), T()}), weights(trace.weights.data(), {T(), T()});
-  backend_.Run(LinearForward{.x = q, .weight = k, .out = scores, .transposed = true});
+  const auto there = [&](const Tensor& x) { return DeviceCopy(x, "head", backend_.memory()); };
+  const DeviceCopy scores = there(Tensor(trace.scores.data(), {T(), T()}));
+  const DeviceCopy context = there(Tensor(trace.context.data(), {T(), D}));
+  const DeviceCopy queries = there(q), keys = there(k), values = there(v);
+  const DeviceCopy weights = there(Tensor(trace.weights.data(), {T(), T()}));
+  backend_.Run(LinearForward{
+      .x = queries.tensor(), .weight = keys.tensor(), .out = scores.tensor(), .transposed = true});
+  scores.Fetch();
   const auto scale = static_cast<float>(config().layer(layer).score_scale);
   for (float& score : trace.scores) score *= scale;
   backend_.Run(
-      LinearForward{.x = weights, .weight = v, .out = Tensor(trace.context.data(), {T(), D})});
+      LinearForward{.x = weights.tensor(), .weight = values.tensor(), .out = context.tensor()});
+  context.Fetch();
   return trace;
 }
 
@@ -136,10 +143,12 @@ void Trace::HeadWeights(int64_t layer, int64_t head, std::span<float> weights) c
                      fmt::format("there are 0 to {}", heads.query_heads - 1));
   }
   FOLIO_CHECK(std::ssize(weights) == T() * T(), "weights are (T,T)");
-  const Tensor qkv = At(TracePoint::kQkv, layer);
-  AttentionProbabilities(backend_, config(), layer, View(qkv, 1, T(), heads.q(head)),
-                         View(qkv, 1, T(), heads.k(head)), Tensor(weights.data(), {1, 1, T(), T()}),
-                         mask_);
+  Memory& memory = backend_.memory();
+  const DeviceCopy qkv(At(TracePoint::kQkv, layer), "qkv", memory), mask(mask_, "mask", memory);
+  const DeviceCopy out(Tensor(weights.data(), {1, 1, T(), T()}), "weights", memory);
+  AttentionProbabilities(backend_, config(), layer, View(qkv.tensor(), 1, T(), heads.q(head)),
+                         View(qkv.tensor(), 1, T(), heads.k(head)), out.tensor(), mask.tensor());
+  out.Fetch();
 }
 
 void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tensor& out) const {
@@ -149,12 +158,15 @@ void Trace::Logits(const Tensor& stream, int64_t begin, int64_t end, const Tenso
   const MemoryPlan::Id mean = plan.Add("norm_f.mean", Dtype::kF32, {rows});
   const MemoryPlan::Id rstd = plan.Add("norm_f.rstd", Dtype::kF32, {rows});
   plan.Place();
-  const Arena arena(plan);
+  Memory& memory = backend_.memory();
+  const Arena arena(plan, memory);
+  const DeviceCopy from(stream.Slice(begin, end), "stream", memory), logits(out, "logits", memory);
   const NormActivations acts{arena.Get(plan, norm), arena.Get(plan, mean), arena.Get(plan, rstd)};
   const PassContext pass{.backend = backend_, .config = config(), .B = 1, .T = rows};
-  NormForward(pass, weights_.params().ln_f, stream.Slice(begin, end), acts);
-  HeadLogits(pass, weights_.params(), acts.out, out);
-  RequireFiniteLogits({out.data<float>(), static_cast<size_t>(out.count())});
+  NormForward(pass, weights_.params().ln_f, from.tensor(), acts);
+  HeadLogits(pass, weights_.params(), acts.out, logits.tensor());
+  logits.Fetch();
+  RequireFiniteLogits({out.host<float>(), static_cast<size_t>(out.count())});
 }
 
 }  // namespace folio

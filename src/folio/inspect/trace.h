@@ -12,7 +12,7 @@ namespace folio {
 
 // Row `row` of (rows, width), float32.
 inline std::span<const float> Row(const Tensor& x, int64_t row) {
-  return {x.data<float>() + row * x.dim(1), static_cast<size_t>(x.dim(1))};
+  return {x.host<float>() + row * x.dim(1), static_cast<size_t>(x.dim(1))};
 }
 
 // One head's attention over the traced tokens.

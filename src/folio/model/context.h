@@ -10,6 +10,7 @@
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/mirror.h"
 
 namespace folio {
 
@@ -134,7 +135,7 @@ constexpr const TracePointInfo& InfoOf(TracePoint point) {
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
-  // `x` is overwritten by what comes later: copy what must last.
+  // `x` is the host's, and is overwritten by what comes later: copy what must last.
   virtual void Take(TracePoint point, int64_t layer, const Tensor& x) = 0;
 };
 
@@ -187,7 +188,7 @@ struct PassContext {
   HeadLayout heads() const { return config.head_layout().ShardOf(shard); }
   // Shows `x` to the trace, if there is one.
   void Show(TracePoint point, int64_t layer, const Tensor& x) const {
-    if (trace != nullptr) trace->Take(point, layer, x);
+    if (trace != nullptr) trace->Take(point, layer, HostCopy(x).tensor());
   }
   // Adds up what the shards of a layer give, in place.
   void Sum(const Tensor& x) const;

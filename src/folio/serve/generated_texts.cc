@@ -94,7 +94,7 @@ GeneratedTexts::GeneratedTexts(const Call& call, TextJob job)
         for (int64_t row = 0; row < logits.dim(0); ++row) {
           const auto next = static_cast<size_t>(first + row + 1);
           if (next >= prompt.size()) break;
-          const std::span<const float> scores(logits.data<float>() + static_cast<size_t>(row) * V,
+          const std::span<const float> scores(logits.host<float>() + static_cast<size_t>(row) * V,
                                               V);
           RequireFiniteLogits(scores);
           writing.text.prompt.push_back(ProbabilitiesOf(scores, prompt[next], likeliest));

@@ -380,7 +380,7 @@ class LayerKeeper final : public TraceSink {
 
   void Take(TracePoint point, int64_t layer, const Tensor& x) override {
     if (layer != layer_) return;
-    const auto* const numbers = x.data<float>();
+    const auto* const numbers = x.host<float>();
     points_[static_cast<size_t>(point)].assign(numbers, numbers + x.count());
   }
 
@@ -452,7 +452,7 @@ std::vector<float> CellExtremes(const Tensor& x, const Part& slice, int64_t rows
 
 Json HistogramOf(const Tensor& x, double from, double to, int64_t bins) {
   std::vector<int64_t> counts(static_cast<size_t>(bins));
-  const std::span<const float> numbers(x.data<float>(), static_cast<size_t>(x.count()));
+  const std::span<const float> numbers(x.host<float>(), static_cast<size_t>(x.count()));
   const double scale = to > from ? static_cast<double>(bins) / (to - from) : 0;
   for (const float number : numbers) {
     if (!std::isfinite(number)) continue;

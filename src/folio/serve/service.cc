@@ -34,7 +34,11 @@ std::string IdOf(const std::string& name, const OpenedModel& model) {
   add(GptConfigToJson(model.weights->config()));
   add(model.tokenizer->hash());
   for (const Tensor& tensor : model.weights->tensors()) {
-    hasher.Add({tensor.raw(), std::min(tensor.bytes(), kOfEach)});
+    const auto block = static_cast<int64_t>(DtypeBlock(tensor.dtype()));
+    const size_t bytes = DtypeBytes(tensor.dtype(), block);
+    const auto blocks = static_cast<int64_t>((kOfEach + bytes - 1) / bytes);
+    const HostCopy first(tensor.First({std::min(tensor.count(), blocks * block)}));
+    hasher.Add({first.tensor().host_bytes(), std::min(tensor.bytes(), kOfEach)});
   }
   return fmt::format("{}@{}", name, hasher.Hex().substr(0, 16));
 }

@@ -15,11 +15,13 @@ namespace folio {
 MemoryPlan::Id MemoryPlan::Add(std::string name, Dtype dtype, Shape shape, int64_t first_tick,
                                int64_t last_tick) {
   FOLIO_CHECK(first_tick <= last_tick, "buffer dies before it is born");
-  int64_t bytes = static_cast<int64_t>(DtypeSize(dtype));
+  const bool blocks = DtypeBlock(dtype) > 1;  // of fewer than two bytes for a number
+  int64_t bytes = blocks ? 2 : static_cast<int64_t>(DtypeSize(dtype));
   bool too_large = false;
   for (int64_t dim : shape.dims()) {
     too_large |= __builtin_mul_overflow(bytes, dim, &bytes) || bytes > INT64_MAX / 4;
   }
+  if (blocks && !too_large) bytes = static_cast<int64_t>(DtypeBytes(dtype, shape.count()));
   const size_t padded = (static_cast<size_t>(bytes) + 2 * kAlignment - 1) / kAlignment * kAlignment;
   if (too_large || padded > INT64_MAX / 2 - total_bytes_) {
     throw Error(ErrorKind::kResource, fmt::format("buffer '{}' is too large", name),
@@ -118,7 +120,8 @@ Mirror Arena::GetMirror(const MemoryPlan& plan, MemoryPlan::Id id) const {
   return {device, {mirrors_.get() + buffer.mirror_offset, buffer.dtype, buffer.shape}};
 }
 
-DeviceCopy::DeviceCopy(const Tensor& x, const std::string& name, Memory& memory) : tensor_(x) {
+DeviceCopy::DeviceCopy(const Tensor& x, const std::string& name, Memory& memory)
+    : tensor_(x), host_(x) {
   if (!x || memory.on_host()) return;
   MemoryPlan plan;
   const MemoryPlan::Id id = plan.Add(name, x.dtype(), x.shape());

@@ -81,8 +81,8 @@ class Arena {
   std::unique_ptr<std::byte[]> mirrors_;  // none where the memory is the host's
 };
 
-// A tensor of the host's for the operations of a backend: the tensor itself where the backend's
-// memory is the host's, else a copy in it.
+// A tensor of the host's for the operations of a backend, to be read or written: the tensor itself
+// where the backend's memory is the host's, else a copy in it.
 class DeviceCopy {
  public:
   DeviceCopy() = default;
@@ -90,10 +90,12 @@ class DeviceCopy {
   DeviceCopy(const Tensor& x, const std::string& name, Memory& memory);
 
   const Tensor& tensor() const { return tensor_; }
+  // Copies what operations wrote back to the host's.
+  void Fetch() const { Mirror{tensor_, host_}.Fetch(); }
 
  private:
   Arena arena_;
-  Tensor tensor_;
+  Tensor tensor_, host_;
 };
 
 }  // namespace folio
