@@ -35,9 +35,8 @@ set(uses_cli base io text ranks term)
 set(uses_commands base tensor io backend text plot data model model_files ranks formats term corpus train infer eval inspect lesson
                   serve bench run cli report)
 
-# Files that read and write tensors wherever they lie, in a backend's memory too; rooms of which not all is made ready for
-# that stand here as well.
-set(any_memory "^(backend|tensor|lesson|commands|bench|formats)/")
+# Files that read and write tensors wherever they lie, in the memory of a backend too.
+set(any_memory "^(backend|tensor)/")
 
 # An outside header, and the only files that may include it.
 set(outside hwy json toml curl nettle png zlib archive boost edit mpi seccomp)

@@ -53,9 +53,9 @@ void FillArray(const Tensor& tensor) {
     for (int64_t i = begin; i < end; ++i) {
       const float x = static_cast<float>(i * kStep % kDistinct) / (kDistinct - 1) - 0.5f;
       if (tensor.dtype() == Dtype::kBF16) {
-        tensor.data<BF16>()[i] = ToBF16(x);
+        tensor.host<BF16>()[i] = ToBF16(x);
       } else {
-        tensor.data<float>()[i] = x;
+        tensor.host<float>()[i] = x;
       }
     }
   });
@@ -164,7 +164,7 @@ uint32_t ReadAll(const float* x, int64_t n) {
 void CopyAll(const Tensor& from, const Tensor& to) {
   ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
                 [&](int64_t begin, int64_t end, int) {
-                  std::memcpy(to.raw() + begin, from.raw() + begin,
+                  std::memcpy(to.host_bytes() + begin, from.host_bytes() + begin,
                               static_cast<size_t>(end - begin));
                 });
 }
@@ -392,7 +392,7 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
   return TakeTurns(rates, seconds, [&](OptimizerRates& to) {
     // Copying makes the gradients, so that they are never zero where AdamW sees them.
     Time(to.copy, [&] { CopyAll(param, grad); });
-    Time(to.read, [&] { ReadAll(grad.data<float>(), parameters); });
+    Time(to.read, [&] { ReadAll(grad.host<float>(), parameters); });
     double sum = 0;
     Time(to.norm, [&] { backend.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
     Time(to.adamw, [&] { optimizer.Step({.lr = 1e-5, .step = ++step}, 0, param, grad); });

@@ -13,7 +13,7 @@ namespace folio {
 namespace {
 
 std::span<float> Elements(const Tensor& x) {
-  return {x.data<float>(), static_cast<size_t>(x.count())};
+  return {x.host<float>(), static_cast<size_t>(x.count())};
 }
 
 // Applies f to each row of x.
@@ -59,9 +59,9 @@ StepTensor AttentionScores(const Tensor& q, const Tensor& k, int64_t H, double s
   float* at = scores.data();
   for (int64_t row = 0; row < H * a.T; ++row) {
     const int64_t h = row / a.T, t = row % a.T;
-    const float* query = q.data<float>() + (t * H + h) * a.D;
+    const float* query = q.host<float>() + (t * H + h) * a.D;
     for (int64_t s = 0; s < a.S; ++s) {
-      const float* key = k.data<float>() + (s * a.G + a.KeyHead(h)) * a.D;
+      const float* key = k.host<float>() + (s * a.G + a.KeyHead(h)) * a.D;
       *at++ = static_cast<float>(reference::Dot(query, key, a.D) * scale);
     }
   }
@@ -87,8 +87,8 @@ StepTensor AttentionContext(const Tensor& weights, const Tensor& v, int64_t D) {
     const int64_t t = i / (H * D), h = i / D % H, column = a.KeyHead(h) * D + i % D;
     double sum = 0;
     for (int64_t s = 0; s < S; ++s) {
-      sum += static_cast<double>(weights.data<float>()[(h * T + t) * S + s]) *
-             static_cast<double>(v.data<float>()[s * v.dim(1) + column]);
+      sum += static_cast<double>(weights.host<float>()[(h * T + t) * S + s]) *
+             static_cast<double>(v.host<float>()[s * v.dim(1) + column]);
     }
     *at++ = static_cast<float>(sum);
   }

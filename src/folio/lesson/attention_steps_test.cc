@@ -139,7 +139,7 @@ struct Form {
     weights = AttentionDraws(5, false).Linear(sizes);
     for (const Tensor& x : All(weights.params)) {
       for (int64_t i = 0; positive && i < x.count(); ++i) {
-        x.data<float>()[i] = std::abs(x.data<float>()[i]);
+        x.host<float>()[i] = std::abs(x.host<float>()[i]);
       }
     }
   }
@@ -339,8 +339,8 @@ TEST(Attend, FusedOperationIsWhatTheStepsDefine) {
         const auto copy = [&](const Tensor& x) {
           const Tensor to = array(x.shape());
           for (int64_t i = 0; i < x.count(); ++i) {
-            if (to.dtype() == Dtype::kF64) to.data<double>()[i] = x.data<float>()[i];
-            if (to.dtype() == Dtype::kF32) to.data<float>()[i] = x.data<float>()[i];
+            if (to.dtype() == Dtype::kF64) to.host<double>()[i] = x.host<float>()[i];
+            if (to.dtype() == Dtype::kF32) to.host<float>()[i] = x.host<float>()[i];
           }
           return SequenceView{to, 1, x.dim(0), 0, x.dim(1)};
         };
@@ -468,10 +468,10 @@ TEST(JoinHeads, ComputeWhatTheHeadsDoSideBySide) {
 
 // The bits of Philox, shifted to 24, in streams that no other draw uses.
 TEST(AttentionDraws, FromFoliosNumbersNeverChange) {
-  const auto first = [](const Tensor& x) { return x.data<float>()[0]; };
+  const auto first = [](const Tensor& x) { return x.host<float>()[0]; };
   const AttentionWeights unit = AttentionDraws(123, false).Unit({.d_in = 3, .d_out = 2});
   EXPECT_EQ(first(unit.params.q.weight), 0.3391047716140747f);
-  EXPECT_EQ(unit.params.q.weight.data<float>()[1], 0.12738078832626343f);
+  EXPECT_EQ(unit.params.q.weight.host<float>()[1], 0.12738078832626343f);
   EXPECT_EQ(first(unit.params.k.weight), 0.36026841402053833f);
   EXPECT_EQ(first(unit.params.v.weight), 0.9878681302070618f);
   const AttentionWeights linear =
@@ -523,7 +523,7 @@ TEST(AttentionDraws, GiveEveryLayerDrawAndSeedNumbersOfItsOwn) {
       const AttentionWeights weights =
           draws.Linear({.d_in = 4, .d_out = 4, .H = 2, .bias = true, .out_proj = true});
       for (const Tensor& x : All(weights.params)) {
-        firsts.insert(x.data<float>()[0]);
+        firsts.insert(x.host<float>()[0]);
         ++count;
       }
     }

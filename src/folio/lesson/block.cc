@@ -116,7 +116,7 @@ class BlockWalk {
     const Tensor row = RowAt(params_.wte, id);
     StepTensor difference({1, config_.n_embd});
     for (int64_t c = 0; c < config_.n_embd; ++c) {
-      difference.data()[c] = product.data()[c] - row.data<float>()[c];
+      difference.data()[c] = product.data()[c] - row.host<float>()[c];
     }
     walk_.AddNumbers(
         "look-up", fmt::format("onehot({}) wte = wte[{}]", id, id),
@@ -180,7 +180,7 @@ class BlockWalk {
 
   void Mix(int64_t layer) {
     if (!config_.residual_lambdas) return;
-    const auto factor = [&](const Tensor& factors) { return factors.data<float>()[layer]; };
+    const auto factor = [&](const Tensor& factors) { return factors.host<float>()[layer]; };
     AddStep(layer, "mix",
             fmt::format("{:.3g} · stream + {:.3g} · embedding", factor(params_.resid_lambdas),
                         factor(params_.x0_lambdas)),
@@ -214,7 +214,7 @@ class BlockWalk {
     const StepTensor into = Into(layer);
     const Tensor read = layout_.post_norm ? into : Row(TracePoint::kNorm1, layer);
     StepTensor first({1, kValueChannels}), gates({1, K});
-    std::copy_n(read.data<float>(), kValueChannels, first.data());
+    std::copy_n(read.host<float>(), kValueChannels, first.data());
     backend_.Run(
         LinearForward{.x = first, .weight = params.value_gate, .out = gates, .transposed = true});
     for (float& gate : std::span(gates.data(), static_cast<size_t>(K))) {
@@ -392,7 +392,7 @@ class BlockWalk {
       walk_.AddNumbers(
           "backout",
           fmt::format("stream − {:.3g} · stream after layer {}",
-                      params_.backout_lambda.data<float>()[0], middle),
+                      params_.backout_lambda.host<float>()[0], middle),
           ChannelRows({Row(TracePoint::kOutput, middle), RowAt(trace_.Stream(config_.n_layer), t_)},
                       {fmt::format("layer {}", middle), "what is left"}),
           "A part of what the stream held in the middle of the model has served its purpose, and "

@@ -124,14 +124,14 @@ Matrix GateGradients(Backend& backend, std::span<const float> gates) {
 void AddStrongestUnits(Backend& backend, const GptConfig& config, const Tensor& fc,
                        const Tensor& act, std::span<const size_t> units, Report& walk) {
   const auto F = static_cast<size_t>(config.inner());
-  const StepTensor gates({1, config.inner()}, std::span(fc.data<float>(), F));
+  const StepTensor gates({1, config.inner()}, std::span(fc.host<float>(), F));
   const StepTensor opened({1, config.inner()});
   backend.Run(ActivationForward{.kind = config.activation_function, .x = gates, .out = opened});
   std::vector<std::vector<double>> rows;
   std::vector<std::string> labels;
   for (const size_t unit : units) {
-    rows.push_back({fc.data<float>()[unit], opened.tensor().data<float>()[unit],
-                    fc.data<float>()[F + unit], act.data<float>()[unit]});
+    rows.push_back({fc.host<float>()[unit], opened.tensor().host<float>()[unit],
+                    fc.host<float>()[F + unit], act.host<float>()[unit]});
     labels.push_back(fmt::format("unit {}", unit));
   }
   const std::string opens = fmt::format("{}(gate)", NameOf(config.activation_function));
@@ -338,7 +338,7 @@ Report ExplainGatedMlp(Backend& backend, const LessonModel& model, std::string_v
                        tokens.labels.back(), tokens.ids.size(), layer),
            ChannelFigure(input));
   const auto open =
-      std::count_if(fc.data<float>(), fc.data<float>() + F, [](float gate) { return gate > 0; });
+      std::count_if(fc.host<float>(), fc.host<float>() + F, [](float gate) { return gate > 0; });
   walk.AddNumbers(
       "gates", "gate | up = c_fc(x)",
       Plain(RowValues({static_cast<double>(open), static_cast<double>(F - open)},

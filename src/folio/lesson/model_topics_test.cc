@@ -88,7 +88,7 @@ TEST_P(ModelTopics, OneHotTimesTheEmbeddingIsTheLookUpExactly) {
   const ReportPart& look_up = StepOf(walk, "look-up");
   EXPECT_EQ(RowOf(look_up.values, 0), RowOf(look_up.values, 1));
   EXPECT_EQ(RowOf(look_up.values, 2), Numbers(static_cast<size_t>(config().n_embd), 0.0));
-  const float* row = weights_->params().wte.data<float>() + ids().back() * config().n_embd;
+  const float* row = weights_->params().wte.host<float>() + ids().back() * config().n_embd;
   EXPECT_EQ(RowOf(look_up.values, 1), Numbers(row, row + config().n_embd));
   const ReportPart& position = StepOf(walk, "position");
   if (!AddsPositions(config())) return;
@@ -168,8 +168,8 @@ TEST_P(ModelTopics, HeadsAreThoseOfTheModelAndEachAddsUpToOne) {
     }
     const Matrix& units = StepOf(walk, "layer " + std::to_string(l) + ": units").values;
     const auto [low, high] = std::ranges::minmax(Numbers(
-        trace.At(TracePoint::kActivated, l).data<float>() + (trace.T() - 1) * config().inner(),
-        trace.At(TracePoint::kActivated, l).data<float>() + trace.T() * config().inner()));
+        trace.At(TracePoint::kActivated, l).host<float>() + (trace.T() - 1) * config().inner(),
+        trace.At(TracePoint::kActivated, l).host<float>() + trace.T() * config().inner()));
     EXPECT_EQ(std::abs(units.At(0, units.columns() - 1)), std::max(std::abs(low), std::abs(high)));
   }
 }
@@ -352,7 +352,7 @@ TEST_P(ModelTopics, PositionsAreTheModels) {
   for (size_t i = 0; i < table.values.size(); ++i) {
     const auto p = static_cast<double>(i / static_cast<size_t>(config().n_embd));
     if (learned) {
-      EXPECT_EQ(table.values[i], weights_->params().wpe.data<float>()[i]);
+      EXPECT_EQ(table.values[i], weights_->params().wpe.host<float>()[i]);
     } else if (i % static_cast<size_t>(config().n_embd) == 0) {
       EXPECT_NEAR(table.values[i], std::sin(p), kFloat32Row);
     }

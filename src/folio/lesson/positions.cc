@@ -220,7 +220,7 @@ StepTensor Turned(Backend& backend, const Tensor& x, const RotaryFrequencies& fr
                            .positions = Tensor(places.data(), {N}),
                            .out = table,
                            .attention_factor = back ? 1 / factor : factor});
-  StepTensor out(x.shape(), std::span(x.data<float>(), static_cast<size_t>(x.count())));
+  StepTensor out(x.shape(), std::span(x.host<float>(), static_cast<size_t>(x.count())));
   backend.Run(Rotary{.x = View(out, 1, N, {0, D}), .table = table, .D = D, .inverse = back});
   return out;
 }

@@ -47,10 +47,10 @@ FigureKind ChannelFigure(const Tensor& row) {
 std::vector<double> Doubles(const Tensor& x) {
   const auto count = static_cast<size_t>(x.count());
   if (x.dtype() == Dtype::kF64) {
-    const double* data = x.data<double>();
+    const double* data = x.host<double>();
     return {data, data + count};
   }
-  const float* data = x.data<float>();
+  const float* data = x.host<float>();
   return {data, data + count};
 }
 
@@ -76,7 +76,7 @@ StepTensor Shifted(Backend& backend, const Tensor& x, double value) {
 
 StepTensor Scaled(const Tensor& x, double factor) {
   StepTensor out(x.shape());
-  std::transform(x.data<float>(), x.data<float>() + x.count(), out.data(),
+  std::transform(x.host<float>(), x.host<float>() + x.count(), out.data(),
                  [factor](float value) { return static_cast<float>(factor) * value; });
   return out;
 }

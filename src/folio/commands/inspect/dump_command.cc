@@ -104,7 +104,7 @@ class LayerSink : public TraceSink {
   Tensor Hidden(int64_t layer) const { return Get(2 * layer + 1); }
 
   void Take(TracePoint point, int64_t layer, const Tensor& x) override {
-    if (point == TracePoint::kOutput) std::memcpy(Hidden(layer).raw(), x.raw(), x.bytes());
+    if (point == TracePoint::kOutput) CopyElements(x, Hidden(layer));
     if (point != TracePoint::kQkv) return;
     const Tensor weights = Attention(layer);
     const HeadLayout heads = config_.head_layout();
@@ -190,8 +190,9 @@ class InspectDumpCommand final : public Command {
       tensors.push_back({fmt::format("trace.attn.{}", l), layers.Attention(l)});
       tensors.push_back({fmt::format("trace.hidden.{}", l), layers.Hidden(l)});
     }
-    const auto* first_grads = train_step.grads().data<float>();
-    std::vector<float> grads(first_grads, first_grads + table.flat_size());
+    const HostCopy first_grads(train_step.grads());
+    std::vector<float> grads(first_grads.elements<float>().begin(),
+                             first_grads.elements<float>().end());
     for (const ParamInfo& info : table.params()) {
       tensors.push_back(
           {"grad." + info.name, table.View(info, Tensor(grads.data(), {table.flat_size()}))});
