@@ -57,7 +57,8 @@ class GenericBackend : public Backend {
 
 // "reference" or "cpu", or a decorated one: "checked" (cpu compared with reference; the first
 // operation that differs throws a kRuntime Error naming it) and "timed" (cpu with a table of
-// times). Throws a kUsage Error for any other name. Defined in decorated_backends.cc.
+// times); or, which BackendNames does not list, "fenced" (fenced_backend.h), for tests. Throws a
+// kUsage Error for any other name. Defined in decorated_backends.cc.
 std::unique_ptr<Backend> MakeBackend(const std::string& name);
 std::vector<std::string> BackendNames();
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "folio/backend/fenced_backend.h"
 #include "folio/base/error.h"
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
@@ -392,6 +393,7 @@ std::unique_ptr<Backend> MakeBackend(const std::string& name) {
   if (name == "cpu") return MakeCpuBackend();
   if (name == "checked") return MakeCheckedBackend(MakeCpuBackend(), MakeReferenceBackend());
   if (name == "timed") return std::make_unique<TimedBackend>(MakeCpuBackend());
+  if (name == "fenced") return MakeFencedBackend();
   const std::vector<std::string> names = BackendNames();
   const std::string nearest = Nearest(name, names);
   throw UsageError(fmt::format("there is no backend \"{}\"", name),
