@@ -159,7 +159,8 @@ BatchTrainer::Impl::Impl(const RunConfig& settings, const Model* from)
     : config(settings.train),
       backend(MakeBackend(config.backend)),
       watched(*backend),
-      weights(ParamTable(settings.model, config.lora)),
+      weights(ParamTable(settings.model, config.lora), Dtype::kF32, ParamPart::kAll,
+              backend->memory()),
       train_step(watched, weights, config.batch_size, config.context,
                  PassOptionsOf(config, settings.model, watched), ParallelismOf(config, nullptr),
                  OptimizerSettingsOf(config)) {
