@@ -405,18 +405,6 @@ std::vector<float> GptConfig::rope_divisors(bool beyond) const {
   return {factors.begin(), factors.end()};
 }
 
-SublayerLayout GptConfig::sublayer_layout() const {
-  // By NormPosition: the norms before a sublayer, on its result, on the sum.
-  constexpr std::array<SublayerLayout, 4> kLayouts = {{{.pre_norm = true},
-                                                       {.pre_norm = false, .post_norm = true},
-                                                       {.pre_norm = false, .branch_norm = true},
-                                                       {.pre_norm = true, .branch_norm = true}}};
-  SublayerLayout layout = kLayouts[static_cast<size_t>(norm_position)];
-  layout.parallel = block != BlockKind::kSerial;
-  layout.one_norm = block == BlockKind::kParallelOneNorm;
-  return layout;
-}
-
 LayerLayout GptConfig::layer(int64_t layer) const {
   const auto l = static_cast<size_t>(layer);
   const bool window =

@@ -129,7 +129,7 @@ LayerKinds LayerKindsOf(std::string_view letters);
 
 // How the sublayers of a block join the stream.
 struct SublayerLayout {
-  bool pre_norm = true;      // a sublayer reads a norm of the stream
+  bool pre_norm = false;     // a sublayer reads a norm of the stream
   bool branch_norm = false;  // its result is normed before it joins the stream
   bool post_norm = false;    // the sum is normed
   bool parallel = false;     // both sublayers read the stream before the block
@@ -273,7 +273,17 @@ struct GptConfig {
   bool beyond_original() const { return n_positions > rope_positions(); }
   std::vector<float> rope_divisors(bool beyond) const;
   LayerLayout layer(int64_t layer) const;
-  SublayerLayout sublayer_layout() const;  // of every layer
+  SublayerLayout sublayer_layout() const {  // of every layer
+    constexpr auto kNorms =
+        std::to_array<SublayerLayout>({{.pre_norm = true},
+                                       {.post_norm = true},
+                                       {.branch_norm = true},
+                                       {.pre_norm = true, .branch_norm = true}});
+    SublayerLayout layout = kNorms[static_cast<size_t>(norm_position)];
+    layout.parallel = block != BlockKind::kSerial;
+    layout.one_norm = block == BlockKind::kParallelOneNorm;
+    return layout;
+  }
   // Returns true if layers of kind w have a window.
   bool has_window() const;
   int64_t middle_layer() const { return n_layer / 2; }  // `backout` subtracts its result

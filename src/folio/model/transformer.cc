@@ -135,11 +135,9 @@ void BindBuffers(const PassShape& pass, const MemoryPlan& plan, const Arena& are
   MemoryPlan::Id next = 0;
   BindBuffersTo(pass, buffers, [&](const BufferRow& row) {
     const MemoryPlan::Id id = next++;
-    const Tensor planned = arena.Get(plan, id);
-    FOLIO_CHECK(planned.dtype() == row.dtype && row.shape.count() <= planned.count(),
-                "the plan is another pass's");
-    if (row.mirror != nullptr) *row.mirror = arena.GetMirror(plan, id).host.First(row.shape);
-    return planned.First(row.shape);
+    FOLIO_CHECK(plan[id].dtype == row.dtype, "the plan is another pass's");
+    if (row.mirror != nullptr) *row.mirror = arena.GetMirror(plan, id, row.shape).host;
+    return arena.Get(plan, id, row.shape);
   });
 }
 

@@ -100,24 +100,25 @@ Arena::Arena(const MemoryPlan& plan, Memory& memory) {
                 "the system does not have this much free memory",
                 "lower the batch size, the context or the model's size");
   }
-  if (!memory.on_host()) mirrors_ = std::make_unique<std::byte[]>(plan.mirror_bytes());
+  if (memory.on_host()) return;
+  beyond_host_ = &memory;
+  mirrors_ = std::make_unique<std::byte[]>(plan.mirror_bytes());
 }
 
-Tensor Arena::Get(const MemoryPlan& plan, MemoryPlan::Id id) const {
+Tensor Arena::Get(const MemoryPlan& plan, MemoryPlan::Id id, const Shape& shape) const {
   const MemoryPlan::Buffer& buffer = plan[id];
-  const FreeArena& block = memory_.get_deleter();
-  FOLIO_CHECK(buffer.offset + buffer.bytes <= block.bytes,
+  FOLIO_CHECK(buffer.offset + buffer.bytes <= memory_.get_deleter().bytes &&
+                  DtypeBytes(buffer.dtype, shape.count()) <= buffer.bytes,
               "the plan was not placed for this arena");
-  return {memory_.get() + buffer.offset, buffer.dtype, buffer.shape,
-          block.memory->on_host() ? nullptr : block.memory};
+  return {memory_.get() + buffer.offset, buffer.dtype, shape, beyond_host_};
 }
 
-Mirror Arena::GetMirror(const MemoryPlan& plan, MemoryPlan::Id id) const {
+Mirror Arena::GetMirror(const MemoryPlan& plan, MemoryPlan::Id id, const Shape& shape) const {
   const MemoryPlan::Buffer& buffer = plan[id];
   FOLIO_CHECK(buffer.mirrored, "the buffer has no mirror");
-  const Tensor device = Get(plan, id);
+  const Tensor device = Get(plan, id, shape);
   if (device.on_host()) return {device, device};
-  return {device, {mirrors_.get() + buffer.mirror_offset, buffer.dtype, buffer.shape}};
+  return {device, {mirrors_.get() + buffer.mirror_offset, buffer.dtype, shape}};
 }
 
 DeviceCopy::DeviceCopy(const Tensor& x, const std::string& name, Memory& memory)

@@ -72,12 +72,20 @@ class Arena {
   // `memory` must outlive it.
   explicit Arena(const MemoryPlan& plan, Memory& memory = HostMemory());
 
-  Tensor Get(const MemoryPlan& plan, MemoryPlan::Id id) const;
+  Tensor Get(const MemoryPlan& plan, MemoryPlan::Id id) const {
+    return Get(plan, id, plan[id].shape);
+  }
+  // Its first elements. REQUIRES: there are so many.
+  Tensor Get(const MemoryPlan& plan, MemoryPlan::Id id, const Shape& shape) const;
   // REQUIRES: it is mirrored.
-  Mirror GetMirror(const MemoryPlan& plan, MemoryPlan::Id id) const;
+  Mirror GetMirror(const MemoryPlan& plan, MemoryPlan::Id id) const {
+    return GetMirror(plan, id, plan[id].shape);
+  }
+  Mirror GetMirror(const MemoryPlan& plan, MemoryPlan::Id id, const Shape& shape) const;
 
  private:
   std::unique_ptr<std::byte, FreeArena> memory_;
+  Memory* beyond_host_ = nullptr;         // the memory, if it is not the host's
   std::unique_ptr<std::byte[]> mirrors_;  // none where the memory is the host's
 };
 
