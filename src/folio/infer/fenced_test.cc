@@ -26,7 +26,7 @@ GptConfig SmallConfig() {
   return config;
 }
 
-// What a model with matrices of this dtype writes, and what is asked about it on the way.
+// The texts and numbers of a model with matrices of some dtype.
 struct Written {
   std::vector<Tokens> texts;
   std::vector<double> pooled;

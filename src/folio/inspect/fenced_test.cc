@@ -1,4 +1,4 @@
-// What is measured and looked at is the same where a model lies in memory that the host cannot
+// Numbers of measures and views are the same where a model lies in memory that the host cannot
 // touch.
 
 #include <gtest/gtest.h>

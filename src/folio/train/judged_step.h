@@ -28,7 +28,7 @@ class LayerNormMeter {
   LayerNorms End(const Tensor& grads);
 
  private:
-  // What is trained, as one row.
+  // The trained part of a flat array, as one row.
   Tensor Row(const Tensor& flat) const;
   std::vector<double> Norms(const Tensor& flat) const;
 
