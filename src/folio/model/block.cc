@@ -3,7 +3,7 @@
 namespace folio {
 namespace {
 
-// One block of a pass, and how its sublayers hang together.
+// One block of a pass, with the steps before and after its sublayers.
 struct BlockPass {
   const PassContext& pass;
   int64_t layer;

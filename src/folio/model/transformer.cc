@@ -14,8 +14,8 @@ namespace folio {
 
 namespace {
 
-// Nobody looks at made-up addresses. Buffers lie one behind the other; in front of them all is what
-// is no buffer of the pass.
+// Made-up addresses are never dereferenced. Buffers lie one behind the other; tensors that are no
+// buffers of the pass all have one address before them.
 constexpr uintptr_t kElsewhereAddress = 64, kFirstAddress = 4096;
 
 std::byte* MadeUp(uintptr_t address) {

@@ -40,7 +40,7 @@ void FillWith(const Tensor& param, Value&& value) {
   edit.Send();
 }
 
-// Returns whether first values that nobody draws are those of this kind, and gives x these.
+// Gives x its first values and returns true, if these are not random.
 bool FillConstant(const GptConfig& config, const ParamRow& row, const Tensor& x) {
   const auto last = static_cast<double>(std::max<int64_t>(config.n_layer - 1, 1));
   const auto falling = [&](double from, double by) {

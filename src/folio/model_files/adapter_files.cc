@@ -87,7 +87,7 @@ std::vector<AdapterPlace> PlacesOfABlock(GptConfig model) {
   return AdapterPlaces(ParamTable(model));
 }
 
-// Returns whether files of the model's family have weights as (in,out).
+// Returns true if files of the model's family have weights as (in,out).
 bool GivesInOut(const GptConfig& model) {
   const Family& family = FamilyFor(model, FileFormat::kHuggingFace);
   const auto row = std::ranges::find(family.tensors, kCAttn.name, &TensorRow::module);
@@ -119,7 +119,7 @@ std::string TargetsFor(const std::set<std::string_view>& adapted, const std::str
   return Join(names, ",");
 }
 
-// Returns whether `target` means a place by what the layer does: q, k, v, o, gate, up or down.
+// Returns true if `target` names the place by the layer's role: o, up or down.
 bool IsRole(std::string_view target, const AdapterPlace& place, bool gated) {
   if (target == "o") return place.target == kAttnCProj.name;
   if (target == "down") return place.target == kMlpCProj.name;
@@ -163,8 +163,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
-// Kinds of adapters that PEFT has and this is not, by the key that says so: it may be missing,
-// null, false or empty.
+// Keys of kinds of adapters that folio does not support. Each may be missing, null, false or empty.
 constexpr auto kOtherKinds = std::to_array<std::string_view>(
     {"alora_invocation_tokens", "alpha_pattern", "arrow_config", "exclude_modules", "kasa_config",
      "layer_replication", "layers_to_transform", "lora_bias", "modules_to_save",
@@ -206,8 +205,8 @@ void WarnOfOtherKeys(const Json& json, const std::string& where) {
                    "folio supports plain LoRA adapters of the linear layers of blocks");
 }
 
-// Ways to begin that leave the weights of the model as they are. Others (PiSSA, OLoRA, LoftQ ...)
-// change them, and what is in the files is beside weights that are nowhere.
+// Initialisations that leave the weights of the model unchanged. Others (PiSSA, OLoRA, LoftQ ...)
+// change them, and the changed weights are in no file.
 constexpr std::array<std::string_view, 3> kPlainBeginnings = {"gaussian", "eva", "orthogonal"};
 
 void CheckAdapterBeginning(const Json& json, const std::string& where) {
@@ -305,35 +304,19 @@ bool Same(const LoraConfig& a, const LoraConfig& b) {
          });
 }
 
-// Rows of B (columns,rank): `file_row` is in files where `row` is here.
-template <class Copy>
-void ForEachRow(const AdapterPlace& place, const HeadLayout& heads, int64_t rank,
-                const Copy& copy) {
-  for (int64_t r = 0; r < place.columns.width; ++r) {
-    copy(static_cast<size_t>(r * rank), static_cast<size_t>(RowAt(place.order, heads, r) * rank));
+// Returns the rows of B with the order of a file instead of that of the model (`to_file`), or the
+// other way round.
+std::vector<float> Reordered(const AdapterPlace& place, const HeadLayout& heads,
+                             std::vector<float> rows, bool to_file) {
+  if (place.order == RowOrder::kAsHere) return rows;
+  const int64_t rank = std::ssize(rows) / place.columns.width;
+  std::vector<float> reordered(rows.size());
+  for (int64_t in_file = 0; in_file < place.columns.width; ++in_file) {
+    const int64_t here = RowAt(place.order, heads, in_file);
+    const auto [from, to] = to_file ? std::pair(here, in_file) : std::pair(in_file, here);
+    std::copy_n(rows.begin() + from * rank, rank, reordered.begin() + to * rank);
   }
-}
-
-std::vector<float> RowsHere(const AdapterPlace& place, const HeadLayout& heads,
-                            std::vector<float> in_file) {
-  if (place.order == RowOrder::kAsHere) return in_file;
-  const auto rank = static_cast<int64_t>(in_file.size()) / place.columns.width;
-  std::vector<float> here(in_file.size());
-  ForEachRow(place, heads, rank, [&](size_t file_row, size_t row) {
-    std::copy_n(in_file.data() + file_row, rank, here.data() + row);
-  });
-  return here;
-}
-
-std::vector<float> RowsInFile(const AdapterPlace& place, const HeadLayout& heads,
-                              std::vector<float> here) {
-  if (place.order == RowOrder::kAsHere) return here;
-  const auto rank = static_cast<int64_t>(here.size()) / place.columns.width;
-  std::vector<float> in_file(here.size());
-  ForEachRow(place, heads, rank, [&](size_t file_row, size_t row) {
-    std::copy_n(here.data() + row, rank, in_file.data() + file_row);
-  });
-  return in_file;
+  return reordered;
 }
 
 // The names and shapes of an adapter's two tensors.
@@ -476,7 +459,8 @@ void SaveAdapter(const fs::path& dir, const GptWeights& weights, const std::stri
   ForEachAdapter(weights, [&](const AdapterPlace& place, const Tensor& a, const Tensor& b) {
     const HostCopy copy(b);
     const std::span<const float> here = copy.elements<float>();
-    turned.push_back(RowsInFile(place, model.head_layout(), {here.begin(), here.end()}));
+    turned.push_back(
+        Reordered(place, model.head_layout(), {here.begin(), here.end()}, /*to_file=*/true));
     tensors.push_back({TensorOf(place.module, "lora_A"), a});
     tensors.push_back({TensorOf(place.module, "lora_B"), Tensor(turned.back().data(), b.shape())});
   });
@@ -531,8 +515,9 @@ void LoadAdapter(const fs::path& dir, const GptWeights& weights) {
     };
     const HostEdit first(a, HostEdit::kDiscard), second(b, HostEdit::kDiscard);
     std::ranges::copy(read("lora_A"), first.elements<float>().begin());
-    std::ranges::copy(RowsHere(place, weights.config().head_layout(), read("lora_B")),
-                      second.elements<float>().begin());
+    std::ranges::copy(
+        Reordered(place, weights.config().head_layout(), read("lora_B"), /*to_file=*/false),
+        second.elements<float>().begin());
     first.Send();
     second.Send();
   });
@@ -612,8 +597,8 @@ StoredModel WithAdapter(const StoredModel& model, const fs::path& dir) {
     }
     const auto [a_tensor, b_tensor] = TensorsOf(place, rank);
     std::vector<float> a = FiniteNumbers(*file, a_tensor.first);
-    std::vector<float> b =
-        RowsHere(place, model.config.head_layout(), FiniteNumbers(*file, b_tensor.first));
+    std::vector<float> b = Reordered(place, model.config.head_layout(),
+                                     FiniteNumbers(*file, b_tensor.first), /*to_file=*/false);
     AddAdapter(weight, place.columns.begin, Tensor(a.data(), a_tensor.second),
                Tensor(b.data(), b_tensor.second), adapter.config.scale());
     const std::span sums(weight.host<float>(), static_cast<size_t>(weight.count()));

@@ -24,7 +24,8 @@ namespace folio {
 namespace {
 
 constexpr std::string_view kModelTypeKey = "model_type", kTextKey = "text_config",
-                           kArchitecturesKey = "architectures";
+                           kArchitecturesKey = "architectures",
+                           kActivationField = "activation_function";
 
 // Other names of our activations in transformers, which has several libraries' forms of them.
 struct Alias {
@@ -184,7 +185,7 @@ constexpr auto kPassedOver = std::to_array<std::string_view>({
     "xla_device",
 });
 
-// A member is looked up by going through them all.
+// A search for a key reads all of them, so their number is limited.
 void RequireFewKeys(const Json& json, const std::string& where) {
   constexpr size_t kMost = 1000;
   if (json.size() <= kMost) return;
@@ -193,8 +194,8 @@ void RequireFewKeys(const Json& json, const std::string& where) {
                    "copy the model's own config.json");
 }
 
-// The configuration of the text part, where one is of a model of more than text: what is said of
-// the whole counts where the part says nothing.
+// Returns the configuration of the text part of a model of more than text, whose keys take
+// precedence over those of the whole; of other models the given one.
 Json TextPart(const Json& given, const std::string& where) {
   const auto families = Families();
   const Json* type = given.find(kModelTypeKey);
@@ -259,7 +260,10 @@ void RefuseOtherModels(const Json& json, const Family& family, const std::string
 // The value as SetField reads it; throws where JSON's type cannot be meant.
 std::string FieldTextOf(const Json& value, const Field& field, const std::string& where) {
   const bool text_field = IsText(field);
-  if (value.is_string() && text_field) return value.get<std::string>();
+  if (value.is_string() && text_field) {
+    std::string text = value.get<std::string>();
+    return field.key == kActivationField ? OurActivation(std::move(text)) : text;
+  }
   const bool number_or_bool = value.is_boolean() || value.is_number() || value.is_null();
   const bool truth = value.is_boolean() && TakesTruth(field);
   if ((text_field && !truth) || !number_or_bool) {
@@ -269,7 +273,8 @@ std::string FieldTextOf(const Json& value, const Field& field, const std::string
   return value.dump();
 }
 
-// The token that ends (begins) a text: of several the first. None may be an empty list, or -1.
+// Returns the token that ends (begins) a text, the first of several. An empty list or -1 means
+// none.
 const Json& TokenId(const Json& value) {
   static const Json none;
   if (value.is_array() && value.empty()) return none;
@@ -277,10 +282,11 @@ const Json& TokenId(const Json& value) {
   return id == Json(-1) ? none : id;
 }
 
-// The others of several tokens that end a text: each once, and of this vocabulary.
-void AddMoreEnds(const Json* value, GptConfig& config) {
-  for (size_t i = 0; value != nullptr && value->is_array() && i < value->size(); ++i) {
-    const Json& id = (*value)[i];
+// Adds the tokens that end a text, one or several: each once, and of this vocabulary.
+void AddEnds(const Json* value, GptConfig& config) {
+  if (value == nullptr) return;
+  const Json ids = value->is_array() ? *value : Json::array({*value});
+  for (const Json& id : ids) {
     if (!id.is_number_integer()) continue;
     const auto end = id.get<int64_t>();
     if (end < 0 || end >= config.vocab_size || end == config.eos_token_id ||
@@ -322,7 +328,7 @@ bool IsForeignToken(const Json& value, const Json& defaults, std::string_view ke
          value.get<int64_t>() >= V;
 }
 
-// Runs f, whose mistakes are here those of the file `where`.
+// Runs f and reports its errors as errors in the file `where`.
 template <class F>
 auto AsOfFile(const std::string& where, const F& f) {
   try {
@@ -339,7 +345,7 @@ bool IsOptional(const Field& field) {
          std::holds_alternative<std::optional<bool>*>(field.value);
 }
 
-// Returns whether files of the family have the field, whatever it is.
+// Returns true if files of the family have the field, whatever its value.
 bool AlwaysWritten(const Family& family, std::string_view field) {
   return std::ranges::count(family.own, field) > 0 ||
          std::ranges::count(family.keys, field, &ConfigKey::field) > 0;
@@ -379,11 +385,10 @@ GptConfig ConfigOfJson(const Family& family, const Json& given, const std::strin
     const Json& one = IsTokenId(field) ? TokenId(*found) : *found;
     if (IsTokenId(field) && IsForeignToken(one, AbsentKeys(family), field.key, config.vocab_size))
       continue;
-    std::string value = FieldTextOf(one, field, where);
-    if (field.key == "activation_function") value = OurActivation(std::move(value));
+    const std::string value = FieldTextOf(one, field, where);
     AsOfFile(where, [&] { SetField(field, value, where); });
   }
-  AddMoreEnds(json.find("eos_token_id"), config);
+  AddEnds(json.find("eos_token_id"), config);
   return SaysAllSizes(family) ? WithoutRedundantSizes(config) : config;
 }
 
@@ -399,8 +404,8 @@ using KnownKeys = std::multimap<std::string_view, KnownKey>;
 
 // Adds the meaning of every key in files of the family, but those that are passed over.
 void AddKeys(const Family& family, KnownKeys& keys) {
-  for (const std::span<const ConfigKey> rows : {family.keys, family.repeated_keys}) {
-    for (const ConfigKey& row : rows) {
+  for (const auto* rows : {&family.keys, &family.repeated_keys}) {
+    for (const ConfigKey& row : *rows) {
       for (const std::string_view key : row.keys) {
         if (!key.empty()) keys.insert({key, {&family, row.field}});
       }
@@ -429,7 +434,7 @@ const KnownKeys& AllKeys() {
   return all;
 }
 
-// Returns whether the key, as a family has it, says what the model is without it.
+// Returns true if the key, as a family reads it, does not change the model.
 bool SaysTheSame(const KnownKey& known, const Json& value, const Json& json,
                  const GptConfig& config) {
   Json said = Json::object();
@@ -440,9 +445,7 @@ bool SaysTheSame(const KnownKey& known, const Json& value, const Json& json,
     for (const auto& [key, meant] : said.items()) {
       const std::vector<Field> fields = model.Fields();
       const Field& field = FieldOf(fields, key);
-      std::string text = FieldTextOf(meant, field, "");
-      if (field.key == "activation_function") text = OurActivation(std::move(text));
-      SetField(field, text, "");
+      SetField(field, FieldTextOf(meant, field, ""), "");
     }
   } catch (const Error&) {
     return false;
@@ -538,7 +541,8 @@ GptConfig GptConfigFromJson(std::string_view text, const std::string& where) {
 
 namespace {
 
-// A token that the family's class takes for a missing one counts less than what is named here.
+// Sets the tokens that config.json does not name. A token that is the default of the family's class
+// counts as not named.
 void AddTokens(const Json& json, const std::string& where, GptConfig& config) {
   const Json& defaults = AbsentKeys(FamilyFor(config, FileFormat::kHuggingFace));
   for (const Field& field : config.Fields()) {
@@ -552,9 +556,7 @@ void AddTokens(const Json& json, const std::string& where, GptConfig& config) {
     // Some programs leave another model's tokens there; nothing is lost without them.
     if (*id && **id >= config.vocab_size) *id = before;
   }
-  const Json* ends = json.find("eos_token_id");
-  const Json several = ends == nullptr || ends->is_array() ? Json() : Json::array({*ends});
-  AddMoreEnds(several.is_null() ? ends : &several, config);
+  AddEnds(json.find("eos_token_id"), config);
 }
 
 }  // namespace
@@ -566,7 +568,7 @@ void AddGenerationConfig(std::string_view text, const std::string& where, GptCon
 
 namespace {
 
-// The token that ends a text, or all of them.
+// Returns the token that ends a text, or the list of several.
 Json EndsOf(const GptConfig& config) {
   if (config.more_eos_token_ids.empty()) return config.eos_token_id;
   Json ends = Json::array({*config.eos_token_id});
@@ -574,14 +576,8 @@ Json EndsOf(const GptConfig& config) {
   return ends;
 }
 
-}  // namespace
-
-namespace {
-
-constexpr std::string_view kActivationField = "activation_function";
-
-// The name of the activation in files of a family: of several that name which its own files have,
-// since some programs take no other.
+// Returns the name of the activation in files of a family. Of several names for the same function
+// it is that of the family's own files, since some programs accept no other.
 std::string ActivationIn(const Family& family, const GptConfig& config) {
   std::string name(NameOf(config.activation_function));
   const Json* usual = AbsentKeys(family).find(KeysOf(family, kActivationField).front());
@@ -598,7 +594,7 @@ Json ConfigJsonOf(const Family& family, const GptConfig& config) {
   json[kModelTypeKey] = family.model_type;
   json[kArchitecturesKey] = Json::array({family.architectures.front()});
   GptConfig copy = SaysAllSizes(family) ? WithAllSizes(config) : config, plain;
-  // Biases that a family has keys for: its programs do not take null for an answer.
+  // The family's programs do not accept null for a bias that it has a key for.
   if (SaysAllSizes(family)) {
     if (AlwaysWritten(family, "attention_bias")) copy.attention_bias = config.has_attention_bias();
     if (AlwaysWritten(family, "mlp_bias")) copy.mlp_bias = config.has_mlp_bias();
@@ -620,7 +616,8 @@ Json ConfigJsonOf(const Family& family, const GptConfig& config) {
                                                   : ValueOf(field);
   }
   json["eos_token_id"] = EndsOf(config);
-  // The class would take one of its own for a missing one, in however small a vocabulary.
+  // Without this key the class assumes a token of its own, which may lie outside a small
+  // vocabulary.
   json["pad_token_id"] = nullptr;
   for (const auto& [field, keys, null_for_zero] : family.repeated_keys) {
     json[keys.front()] = ValueOf(FieldOf(fields, field));

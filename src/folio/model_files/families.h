@@ -18,8 +18,8 @@
 
 namespace folio {
 
-// All of them. The first is GPT-2, for which files are taken that say nothing else; the last is
-// "folio", which expresses every model, and which no other program takes for its own.
+// All families. The first is GPT-2, the family of files that name none; the last is "folio", which
+// expresses every model and which no other program reads.
 std::span<const Family> Families();
 const Family& Gpt2Family();
 // The values of GptConfig::model_type: none, and the names of all families.
@@ -33,13 +33,13 @@ std::string WhyNot(const Family& family, FileFormat format, const GptConfig& con
 // format; GPT-2 where none can.
 const Family& FamilyFor(const GptConfig& config, FileFormat format);
 
-// Says of which family the model is, unless it would be taken for one of that anyway.
+// Sets model_type to the family, unless FamilyFor returns it without that.
 void SetFamily(const Family& family, GptConfig& config);
 
-// A model of the family as GGUF files say it that have no more keys than they must.
+// Returns the model that a GGUF file of the family with none of the optional keys describes.
 GptConfig GgufUnsaid(const Family& family);
 
-// Returns whether a window keeps any layer from something: one as long as the context does not.
+// Returns true if a window hides positions from a layer. One as long as the context hides none.
 bool HasWindow(const GptConfig& config);
 
 // The shortest text that gives the kinds of all layers when it is repeated.
@@ -61,11 +61,13 @@ Json ConfigJsonOf(const Family& family, const GptConfig& config);
 // each other.
 GptConfig ConfigOfJson(const Family& family, const Json& given, const std::string& where);
 
-// The same model with each size and scale said, or with none that others make what it is.
+// Returns the same model with every size and scale set, or with those cleared that follow from
+// other fields.
 GptConfig WithAllSizes(GptConfig config);
 GptConfig WithoutRedundantSizes(GptConfig config);
 
-// Returns whether a family was made after GPT-2's time, and has its sizes all said.
+// Returns true if files of the family state all sizes, as those of all families but GPT-2 and folio
+// do.
 inline bool SaysAllSizes(const Family& family) {
   return !family.derived.empty();
 }

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "folio/io/json.h"
 #include "folio/model/config.h"
@@ -74,7 +74,7 @@ struct DerivedKey {
   std::optional<Json> (*write)(const GptConfig& config);
 };
 
-// A key of config.json of which folio knows but one value, in JSON, or null. The others ask for
+// A key of config.json of which folio supports one value only, in JSON, or null. Other values need
 // `feature`.
 struct RefusedKey {
   std::string_view key, only, feature;
@@ -102,16 +102,16 @@ enum class RopeTensors : uint8_t {
   kShortAndLong,  // of longrope
 };
 
-// Models of more than text whose "text_config" is one of the family: of these folio has that part
-// alone, as transformers' class of the family and llama.cpp's converter do.
+// Models of more than text whose "text_config" is one of the family. folio supports that part only,
+// as transformers' class of the family and llama.cpp's converter do.
 struct Enclosing {
-  std::string_view model_type, architecture;   // empty where there are none
-  std::span<const std::string_view> prefixes;  // what names have for the family's optional_prefix
-  std::span<const std::string_view> not_text;  // how names of other parts' tensors begin
+  std::string_view model_type, architecture;  // empty where there are none
+  std::vector<std::string_view> prefixes;     // what names have for the family's optional_prefix
+  std::vector<std::string_view> not_text;     // how names of other parts' tensors begin
 };
 
-// Models of the family hold to `holds` in these formats; another value of `field` is the reason
-// why one cannot be written there.
+// Files of these formats can hold only models for which `holds` returns true; for others the value
+// of `field` is given as the reason.
 struct Limit {
   std::string_view field;
   unsigned formats;
@@ -125,37 +125,37 @@ struct Family {
 
   // config.json
   std::string_view model_type;
-  std::span<const std::string_view> architectures;  // the first is written, each is read
-  std::span<const ConfigKey> keys;
-  std::span<const ConfigKey> repeated_keys;  // written beside `keys`; read only to be compared
-  std::span<const FieldValue> fixed;  // what no key says, since all models of the family have it
-  std::span<const std::string_view> own;  // fields without a row above that every file has
+  std::vector<std::string_view> architectures;  // the first is written, each is read
+  std::vector<ConfigKey> keys;
+  std::vector<ConfigKey> repeated_keys;  // written beside `keys`; read only to be compared
+  std::vector<FieldValue> fixed;         // what no key says, since all models of the family have it
+  std::vector<std::string_view> own;     // fields without a row above that every file has
   // An object of keys, and what transformers' class takes for them where a file lacks them, unless
   // that is what GptConfig begins with. A token beyond the vocabulary is none.
   std::string_view absent;
-  std::span<const RefusedKey> refused;
+  std::vector<RefusedKey> refused;
   // Keys of the class, and of published files, that change no number, beside those of every family.
-  std::span<const std::string_view> passed_over;
-  std::span<const DerivedKey> derived;  // in the order of reading
-  std::string_view activation_prefix;   // before activation_function, for other programs to stop at
+  std::vector<std::string_view> passed_over;
+  std::vector<DerivedKey> derived;     // in the order of reading
+  std::string_view activation_prefix;  // before activation_function, for other programs to stop at
 
   // Tensors
-  std::span<const TensorRow> tensors;
-  std::string_view optional_prefix;            // which names in a file may lack, all of them
-  std::span<const std::string_view> not_read;  // ends of names of what is no parameter
+  std::vector<TensorRow> tensors;
+  std::string_view optional_prefix;        // which names in a file may lack, all of them
+  std::vector<std::string_view> not_read;  // ends of names of what is no parameter
   bool all_biases;  // files have all biases: zeros for those that a model does without
 
   Enclosing enclosing;
 
   // GGUF
   std::string_view gguf_architecture;
-  std::span<const GgufKey> gguf_keys;
-  std::span<const FieldValue> gguf_unsaid;  // what files mean that have no key of the field
-  std::span<const std::string_view> gguf_by_tensors;  // fields that are true where such tensors are
+  std::vector<GgufKey> gguf_keys;
+  std::vector<FieldValue> gguf_unsaid;            // what files mean that have no key of the field
+  std::vector<std::string_view> gguf_by_tensors;  // fields that are true where such tensors are
   void (*gguf_by_sizes)(GptConfig& config);  // sets what follows from sizes; null: nothing does
   RopeTensors gguf_rope;                     // that files may have
 
-  std::span<const Limit> limits;
+  std::vector<Limit> limits;
 };
 
 }  // namespace folio

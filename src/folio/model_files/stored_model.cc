@@ -66,7 +66,7 @@ void DecodeInto(const StoredParam& param, const Tensor& to) {
   DecodeInto(param, std::span(to.host<T>(), static_cast<size_t>(to.count())));
 }
 
-// Before memory of the configured size is taken.
+// Checks the shapes of all parameters, before memory of the configured size is allocated.
 void Check(const StoredModel& model) {
   const ParamTable table(model.config);
   FOLIO_CHECK(model.params.size() == table.params().size(), "parameters of another model");
@@ -171,7 +171,7 @@ void RequireFinite(const StoredModel& model, const StoredParam& param, const Ten
       "the file is damaged, or training diverged: use an earlier checkpoint");
 }
 
-// Lets the memory go that the file of a parameter took.
+// Releases the memory that a parameter's part of the file has taken.
 void Forget(const StoredModel& model, const StoredParam& stored) {
   if (model.file == nullptr) return;
   if (stored.rows.empty()) model.file->Forget(stored.from);

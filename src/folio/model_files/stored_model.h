@@ -32,8 +32,8 @@ struct StoredRows {
 };
 
 // Where one parameter lies. `from` has the parameter's shape, or with `transposed` that shape's two
-// sizes the other way round. One that is not as it is needed in a file has no data there, but
-// `rows` to be made of, one behind the other, and what has to be added to their numbers.
+// sizes the other way round. A parameter that the file has in another layout has no data in `from`:
+// it is made of `rows`, one behind the other, with `add` added to their numbers.
 struct StoredParam {
   TensorInfo from = {};
   bool transposed = false;
@@ -42,8 +42,7 @@ struct StoredParam {
   float add = 0;
 };
 
-// Adds what numbers have more elsewhere. Without an offset no bit changes, and a sum would make 0
-// of -0.
+// Adds the offset to each number. An offset of 0 changes no bit, where a sum would turn -0 into 0.
 void AddOffset(float offset, std::span<float> numbers);
 
 // The same parameter with its data: where the file has it, or made in `memory`.
@@ -91,16 +90,16 @@ bool IsMatrix(const ParamRow& param);
 // The dtype that the matrices of a model have where it runs; the rest is float32.
 struct MatrixDtype {
   Dtype dtype = Dtype::kF32;  // or BF16, Q8_0, Q4_0
-  // Instead: what each is in the file, if IsStored holds of that; of other blocks Q8_0, of the rest
-  // float32.
+  // Instead: the dtype in the file if IsStored is true for it, Q8_0 for other blocks, float32 for
+  // the rest.
   bool as_stored = false;
 };
 
-// The same for those who only look: parameters that lie in the file just as they are needed are not
-// copied, except into a `memory` that is not the host's, which must outlive the weights. Throws a
-// kUsage Error where rows of the model are not whole blocks of that dtype, and a kInput Error where
-// it cannot hold a number of the model. `progress`, called with the parameters that are read and
-// their number, may throw to stop.
+// Reads all parameters for use without training. Those that lie in the file as they are needed are
+// not copied, except into a `memory` that is not the host's, which must outlive the weights. Throws
+// a kUsage Error where rows of the model are not whole blocks of that dtype, and a kInput Error
+// where it cannot hold a number of the model. `progress`, called with the parameters that are read
+// and their number, may throw to stop.
 std::unique_ptr<GptWeights> MapWeights(
     const StoredModel& model, MatrixDtype matrices = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {},

@@ -13,8 +13,8 @@ class Json;
 // Returns whether a value asks for nothing: null, false, 0, and an empty text, list or object.
 bool AsksForNothing(const Json& value);
 
-// Warns of keys in the file that begins `where` which nobody knows, and which are passed over, in
-// one line that is said once in a process; of each the nearest of the keys that are `known` there.
+// Warns in one line of the unknown keys that were ignored in the file `where`, each with the
+// nearest of the `known` keys. The same line is written once in a process.
 void WarnOfUnknownKeys(const std::string& where, const std::vector<std::string>& unknown,
                        const std::vector<std::string>& known);
 

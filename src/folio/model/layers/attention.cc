@@ -13,15 +13,15 @@ SequenceView Columns(const PassContext& pass, const Tensor& qkv, const ColumnRan
   return View(qkv, pass.B, pass.T, columns);
 }
 
-// The width of what a norm of queries or keys takes as one, of rows of `width`.
+// The number of channels that one norm of queries or keys covers, in rows of `width`.
 int64_t NormGroup(const PassContext& pass, int64_t width) {
   return pass.config.full_qk_norm() ? width : pass.config.head_size();
 }
 
-// The sums over all shards that one of the two norms needs: its row of them, and the number of
-// channels that they add up.
+// The sums over all shards that the norm of queries or that of keys needs, and the number of
+// channels that each adds up.
 struct SumsOfShards {
-  Tensor sums = {};  // (N), empty where a norm asks for nothing
+  Tensor sums = {};  // (N), empty where no norm needs sums
   int64_t channels = 0;
 };
 SumsOfShards OfQueries(const PassContext& pass, const Tensor& sums) {
@@ -62,8 +62,7 @@ void NormHeadsBackward(const PassContext& pass, const SequenceView& d_heads, con
                                     .whole = of_shards.channels});
 }
 
-// Makes of queries and keys what meets: normed and turned, in the order that the configuration
-// says.
+// Norms and turns queries and keys, in the order that the configuration says.
 void PrepareHeads(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
                   const SelfAttentionActivations& acts) {
   const HeadLayout heads = pass.heads();
@@ -94,9 +93,9 @@ void SumProducts(const PassContext& pass, const SequenceView& d_heads, const Ten
                                 .scale = pass.config.qk_scale});
 }
 
-// The backward of both norms. Where heads are normed one by one, a shard has the weights of all
-// heads and sees the gradients of its own: what each gives is added up, before it joins what
-// earlier micro-batches gave.
+// The backward of both norms. Where heads are normed one by one, each shard has the same weights
+// and the gradients that its own heads give: `of_shards` holds their sum over all shards, which is
+// then added to the gradients of earlier micro-batches.
 void NormHeadsBackward(const PassContext& pass, const SelfAttentionParams& params,
                        const SelfAttentionActivations& acts, const Tensor& d_qkv,
                        const SelfAttentionParams& d_params, const Tensor& of_shards) {
@@ -124,7 +123,8 @@ void NormHeadsBackward(const PassContext& pass, const SelfAttentionParams& param
   }
 }
 
-// Makes of the gradients of what meets those of the projection's result, in place.
+// Turns the gradients of normed and turned queries and keys into those of the projection's result,
+// in place.
 void PrepareHeadsBackward(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
                           const SelfAttentionActivations& acts, const Tensor& d_qkv,
                           const SelfAttentionParams& d_params, const GptGradients& grads) {
@@ -169,33 +169,37 @@ void AddValuesBackward(const PassContext& pass, const SelfAttentionParams& param
                                     .d_weight = d_params.value_gate,
                                     .scale = kValueScale});
   if (!d_params.value_embeds) return;
-  // Until now another block's gradients may have been in this place.
+  // The gradients of another block may have been in this memory.
   if (!pass.accumulate) pass.backend.Run(Fill{.out = d_params.value_embeds});
   pass.backend.Run(
       EmbeddingBackward{.ids = pass.ids, .d_out = rows, .d_wte = d_params.value_embeds});
 }
 
-void Attend(const PassContext& pass, int64_t layer, const SelfAttentionActivations& acts,
-            const SequenceView& k, const SequenceView& v) {
-  const int64_t B = pass.B, T = pass.T;
+// Returns the attention of a layer, forwards or backwards, over the pass's own keys and values.
+template <class Attention>
+Attention AttentionOf(const PassContext& pass, int64_t layer,
+                      const SelfAttentionActivations& acts) {
   const HeadLayout heads = pass.heads();
-  pass.backend.Run(AttentionForward{.q = View(acts.qkv, B, T, heads.q()),
-                                    .k = k,
-                                    .v = v,
-                                    .key_mask = pass.key_mask,
-                                    .mask = pass.mask,
-                                    .out = View(acts.attn, B, T, heads.q()),
-                                    .lse = acts.lse,
-                                    .H = heads.query_heads,
-                                    .G = heads.kv_heads,
-                                    .scale = pass.config.layer(layer).score_scale,
-                                    .cap = pass.config.attention_cap,
-                                    .causal = pass.config.causal,
-                                    .window = pass.config.layer(layer).window,
-                                    .dropout = pass.BlockDropout(layer, kAttentionDropout)});
+  const LayerLayout layout = pass.config.layer(layer);
+  Attention op;
+  op.q = Columns(pass, acts.qkv, heads.q());
+  op.k = Columns(pass, acts.qkv, heads.k());
+  op.v = Columns(pass, acts.qkv, heads.v());
+  op.key_mask = pass.key_mask;
+  op.mask = pass.mask;
+  op.out = Columns(pass, acts.attn, heads.q());
+  op.lse = acts.lse;
+  op.H = heads.query_heads;
+  op.G = heads.kv_heads;
+  op.scale = layout.score_scale;
+  op.cap = pass.config.attention_cap;
+  op.causal = pass.config.causal;
+  op.window = layout.window;
+  op.dropout = pass.BlockDropout(layer, kAttentionDropout);
+  return op;
 }
 
-// Everything attends to keys and values as the cache has them, which may be rounded.
+// All rows attend to the keys and values in the cache, which may be rounded.
 void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivations& acts) {
   const CachedRows& cached = *pass.cached;
   const int64_t N = pass.N();
@@ -220,14 +224,17 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
                                            .cap = pass.config.attention_cap,
                                            .window = window});
   }
-  // The first row is the one that sees furthest back.
+  // The first row attends to the earliest keys.
   const int64_t first = window > 0 ? std::max<int64_t>(0, cached.S - N + 1 - window) : 0;
   const int64_t S = cached.S - first;
   const SequenceView k(cached.keys.Slice(0, S), 1, S, 0, heads.kv_width());
   const SequenceView v(cached.values.Slice(0, S), 1, S, 0, heads.kv_width());
   const Tensor table = tables.Slice(0, 1).Reshape({tables.dim(1)});
   pass.backend.Run(CacheRead{.pages = pages, .table = table, .k = k, .v = v, .first = first});
-  Attend(pass, layer, acts, k, v);
+  auto attention = AttentionOf<AttentionForward>(pass, layer, acts);
+  attention.k = k;
+  attention.v = v;
+  pass.backend.Run(attention);
 }
 
 }  // namespace
@@ -235,8 +242,6 @@ void Decode(const PassContext& pass, int64_t layer, const SelfAttentionActivatio
 void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAttentionParams& params,
                           const SelfAttentionActivations& acts, const Tensor& scratch,
                           const Tensor& x, const Tensor& out) {
-  const int64_t B = pass.B, T = pass.T;
-  const HeadLayout heads = pass.heads();
   LinearLayerForward(pass, layer, kCAttn, params.c_attn, acts.c_attn, scratch,
                      {.x = x, .weight = {}, .out = acts.qkv});
   AddValues(pass, params, acts, x);
@@ -245,7 +250,7 @@ void SelfAttentionForward(const PassContext& pass, int64_t layer, const SelfAtte
   if (pass.cached != nullptr) {
     Decode(pass, layer, acts);
   } else {
-    Attend(pass, layer, acts, View(acts.qkv, B, T, heads.k()), View(acts.qkv, B, T, heads.v()));
+    pass.backend.Run(AttentionOf<AttentionForward>(pass, layer, acts));
   }
   pass.Show(TracePoint::kHeads, layer, acts.attn);
   LinearLayerForward(pass, layer, kAttnCProj, params.c_proj, acts.c_proj, scratch,
@@ -282,29 +287,16 @@ void SelfAttentionBackward(const PassContext& pass, int64_t layer,
                            const Tensor& x, const Tensor& d_out,
                            const SelfAttentionParams& d_params, const GptGradients& grads,
                            const Tensor& d_x, bool accumulate) {
-  const int64_t B = pass.B, T = pass.T;
   const HeadLayout heads = pass.heads();
-  const Tensor d_qkv = grads.d_wide.First({B * T, heads.qkv_width()});
+  const Tensor d_qkv = grads.d_wide.First({pass.N(), heads.qkv_width()});
   LinearLayerBackward(pass, layer, kAttnCProj, params.c_proj, acts.c_proj, d_params.c_proj, grads,
                       {.x = acts.attn, .weight = {}, .d_out = d_out, .d_x = grads.d_attn});
-  pass.backend.Run(AttentionBackward{.q = View(acts.qkv, B, T, heads.q()),
-                                     .k = View(acts.qkv, B, T, heads.k()),
-                                     .v = View(acts.qkv, B, T, heads.v()),
-                                     .key_mask = pass.key_mask,
-                                     .mask = pass.mask,
-                                     .out = View(acts.attn, B, T, heads.q()),
-                                     .lse = acts.lse,
-                                     .d_out = View(grads.d_attn, B, T, heads.q()),
-                                     .d_q = View(d_qkv, B, T, heads.q()),
-                                     .d_k = View(d_qkv, B, T, heads.k()),
-                                     .d_v = View(d_qkv, B, T, heads.v()),
-                                     .H = heads.query_heads,
-                                     .G = heads.kv_heads,
-                                     .scale = pass.config.layer(layer).score_scale,
-                                     .cap = pass.config.attention_cap,
-                                     .causal = pass.config.causal,
-                                     .window = pass.config.layer(layer).window,
-                                     .dropout = pass.BlockDropout(layer, kAttentionDropout)});
+  auto attention = AttentionOf<AttentionBackward>(pass, layer, acts);
+  attention.d_out = Columns(pass, grads.d_attn, heads.q());
+  attention.d_q = Columns(pass, d_qkv, heads.q());
+  attention.d_k = Columns(pass, d_qkv, heads.k());
+  attention.d_v = Columns(pass, d_qkv, heads.v());
+  pass.backend.Run(attention);
   PrepareHeadsBackward(pass, layer, params, acts, d_qkv, d_params, grads);
   LinearLayerBackward(
       pass, layer, kCAttn, params.c_attn, acts.c_attn, d_params.c_attn, grads,

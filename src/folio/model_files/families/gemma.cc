@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -17,24 +16,6 @@
 
 namespace folio {
 namespace {
-
-constexpr auto kGemma2Names = std::to_array<std::string_view>({"Gemma2ForCausalLM", "Gemma2Model"});
-constexpr auto kGemma3Names =
-    std::to_array<std::string_view>({"Gemma3ForCausalLM", "Gemma3TextModel"});
-
-constexpr auto kGemmaKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
-    {"activation_function", {"hidden_activation"}},
-    {"logit_cap", {"final_logit_softcapping"}, /*null_for_zero=*/true},
-}));
-constexpr auto kGemma2Keys =
-    Joined(kGemmaKeys, std::to_array<ConfigKey>({{"attention_cap",
-                                                  {"attn_logit_softcapping"},
-                                                  /*null_for_zero=*/true}}));
-// transformers has the key of Gemma 2's score caps here too, and ignores it.
-constexpr auto kGemma3Keys =
-    Joined(kGemmaKeys, std::to_array<ConfigKey>({{"rope_window_theta",
-                                                  {"rope_local_base_freq"},
-                                                  /*null_for_zero=*/true}}));
 
 constexpr DerivedKey kQueryScalar = {
     "query_pre_attn_scalar", "attention_scale",
@@ -62,9 +43,6 @@ constexpr DerivedKey kWindowSize = {
       return std::optional<Json>(c.sliding_window.value_or(c.n_positions));
     }};
 
-constexpr auto kGemma2Derived = std::to_array<DerivedKey>(
-    {kRopeScaling, kRopeParameters, kRootOfWidth, kQueryScalar, kWindowSize, kLayerTypes});
-
 // Gemma 3's older form: every n-th layer has full attention.
 void ReadWindowPattern(const Json& every, const Json&, Json& said, const std::string&) {
   const bool fits =
@@ -72,9 +50,6 @@ void ReadWindowPattern(const Json& every, const Json&, Json& said, const std::st
   if (!fits) return;
   said["layer_kinds"] = std::string(static_cast<size_t>(every.get<int64_t>()) - 1, 'w') + 'f';
 }
-
-constexpr DerivedKey kWindowPattern = {"sliding_window_pattern", "layer_kinds", &ReadWindowPattern,
-                                       nullptr};
 
 constexpr std::string_view kParameters = "rope_parameters";
 
@@ -132,100 +107,6 @@ std::optional<Json> WriteGemma3Parameters(const GptConfig& config) {
   return Json{{kFullAttention, rope}, {kSlidingAttention, rope}};
 }
 
-constexpr auto kGemma3Derived = std::to_array<DerivedKey>({
-    {"rope_theta", "rope_window_theta", &ReadGemma3Rope, nullptr},
-    {"rope_scaling", "rope_scaling", nullptr, &WriteGemma3Scaling},
-    {kParameters, "rope_scaling", nullptr, &WriteGemma3Parameters},
-    kRootOfWidth,
-    kQueryScalar,
-    kWindowSize,
-    kWindowPattern,
-    kLayerTypes,
-});
-
-constexpr auto kGemmaOwn =
-    Joined(kPlainOwn, std::to_array<std::string_view>({"head_dim", "attention_bias"}));
-
-constexpr auto kGemma2Fixed = std::to_array<FieldValue>({{"norm", "rms_one_plus"},
-                                                         {"norm_position", "both"},
-                                                         {"position_embedding", "rotary"},
-                                                         {"mlp", "gated"},
-                                                         {"bias", "false"}});
-constexpr auto kGemma3Fixed =
-    Joined(kGemma2Fixed, std::to_array<FieldValue>({{"qk_norm", "head"}}));
-
-constexpr std::string_view kGemma2Absent = R"({
-    "vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
-    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
-    "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 8192,
-    "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
-    "query_pre_attn_scalar": 256, "sliding_window": 4096, "layer_kinds": "wf",
-    "final_logit_softcapping": 30, "attn_logit_softcapping": 50})";
-constexpr std::string_view kGemma3Absent = R"({
-    "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
-    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
-    "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 131072,
-    "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
-    "query_pre_attn_scalar": 256, "sliding_window": 4096, "sliding_window_pattern": 6,
-    "rope_theta": 1000000, "rope_local_base_freq": 10000})";
-
-// transformers reads hidden_activation alone.
-constexpr auto kGemma2PassedOver =
-    std::to_array<std::string_view>({"hidden_act", "sliding_window_size"});
-// The same, and keys of models with images that do not concern text.
-constexpr auto kGemma3PassedOver = std::to_array<std::string_view>(
-    {"hidden_act", "_sliding_window_pattern", "attn_logit_softcapping", "vision_config",
-     "mm_tokens_per_image", "boi_token_index", "eoi_token_index", "image_token_index",
-     "boi_token_id", "eoi_token_id", "image_token_id"});
-
-// Gemma 3 with pictures.
-constexpr auto kGemma3TextPrefixes =
-    std::to_array<std::string_view>({"language_model.model.", "model.language_model."});
-constexpr auto kGemma3NotText =
-    std::to_array<std::string_view>({"vision_tower.", "multi_modal_projector.",
-                                     "model.vision_tower.", "model.multi_modal_projector."});
-
-// GGUF stores 1 + w where Hugging Face stores w.
-constexpr auto kGemmaTensors = std::to_array<TensorRow>(
-    {kEmbedRow,
-     NamedRow("ln_1", "model.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", 1),
-     TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
-     NamedRow("attn.q_norm", "model.layers.{}.self_attn.q_norm.weight", "blk.{}.attn_q_norm.weight",
-              1),
-     NamedRow("attn.k_norm", "model.layers.{}.self_attn.k_norm.weight", "blk.{}.attn_k_norm.weight",
-              1),
-     kOutRow,
-     NamedRow("ln_attn", "model.layers.{}.post_attention_layernorm.weight",
-              "blk.{}.post_attention_norm.weight", 1),
-     NamedRow("ln_2", "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight",
-              1),
-     kGateUpRow, kDownRow,
-     NamedRow("ln_mlp", "model.layers.{}.post_feedforward_layernorm.weight",
-              "blk.{}.post_ffw_norm.weight", 1),
-     NamedRow("ln_f", "model.norm.weight", "output_norm.weight", 1), kHeadRow});
-
-constexpr auto kGemma2GgufKeys =
-    Joined(Joined(kRmsGgufKeys, kWindowKey),
-           std::to_array<GgufKey>({
-               {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
-               {"attn_logit_softcapping", "attention_cap", GgufKey::Use::kOptional},
-               {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
-           }));
-constexpr auto kGemma3GgufKeys =
-    Joined(Joined(kRmsGgufKeys, kWindowKey),
-           std::to_array<GgufKey>({
-               {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
-               {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
-               {"rope.freq_base_swa", "rope_window_theta", GgufKey::Use::kOptional},
-           }));
-
-constexpr auto kGemma2Unsaid = std::to_array<FieldValue>({{"sliding_window", "4096"},
-                                                          {"layer_kinds", "wf"},
-                                                          {"attention_cap", "50"},
-                                                          {"logit_cap", "30"}});
-constexpr auto kGemma3Unsaid =
-    std::to_array<FieldValue>({{"layer_kinds", "wwwwwf"}, {"rope_window_theta", "10000"}});
-
 // Gemma multiplies embeddings by the root of C. GGUF has no key for the scale of scores: it is that
 // of heads with D numbers, except in the one model of each kind with `largest` layers, where it is
 // that of C / H numbers.
@@ -242,58 +123,122 @@ constexpr Limit kRootOfC = {"embedding_scale", kEverywhere, [](const GptConfig& 
                               return c.embedding_scale == std::sqrt(static_cast<double>(c.n_embd));
                             }};
 
-// llama.cpp requires the caps of Gemma 2, and does not scale positions in layers with a window in
-// Gemma 3.
-constexpr auto kGemma2Limits = std::to_array<Limit>({
-    kRootOfC,
-    {"tie_word_embeddings", Formats(FileFormat::kGguf),
-     [](const GptConfig& c) { return c.tie_word_embeddings; }},
-    {"attention_cap", Formats(FileFormat::kGguf),
-     [](const GptConfig& c) { return c.attention_cap > 0; }},
-    {"logit_cap", Formats(FileFormat::kGguf), [](const GptConfig& c) { return c.logit_cap > 0; }},
-});
-constexpr auto kGemma3Limits = std::to_array<Limit>({
-    kRootOfC,
-    {"rope_window_theta", Formats(FileFormat::kGguf),
-     [](const GptConfig& c) {
-       return !HasWindow(c) || c.rope_window_theta > 0 || c.rope_scaling == RopeScaling::kDefault;
-     }},
-});
-
 }  // namespace
 
 Family Gemma2Table() {
-  Family family = FamilyLike(LlamaTable(), "gemma2", kGemma2Names);
-  family.keys = kGemma2Keys;
-  family.fixed = kGemma2Fixed;
-  family.own = kGemmaOwn;
-  family.absent = kGemma2Absent;
-  family.passed_over = kGemma2PassedOver;
-  family.derived = kGemma2Derived;
-  family.tensors = kGemmaTensors;
-  family.gguf_keys = kGemma2GgufKeys;
-  family.gguf_unsaid = kGemma2Unsaid;
+  Family family = FamilyLike(LlamaTable(), "gemma2", {"Gemma2ForCausalLM", "Gemma2Model"});
+  SetKeys({{"activation_function", {"hidden_activation"}},
+           {"logit_cap", {"final_logit_softcapping"}, /*null_for_zero=*/true},
+           {"attention_cap", {"attn_logit_softcapping"}, /*null_for_zero=*/true}},
+          family);
+  family.fixed = {{"norm", "rms_one_plus"},
+                  {"norm_position", "both"},
+                  {"position_embedding", "rotary"},
+                  {"mlp", "gated"},
+                  {"bias", "false"}};
+  family.own = Rows(kPlainOwn, {"head_dim", "attention_bias"});
+  family.absent = R"({
+    "vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096, "layer_kinds": "wf",
+    "final_logit_softcapping": 30, "attn_logit_softcapping": 50})";
+  // transformers reads hidden_activation alone.
+  family.passed_over = {"hidden_act", "sliding_window_size"};
+  family.derived = {kRopeScaling, kRopeParameters, kRootOfWidth,
+                    kQueryScalar, kWindowSize,     kLayerTypes};
+  // GGUF stores 1 + w where Hugging Face stores w.
+  family.tensors = {
+      kEmbedRow,
+      NamedRow("ln_1", "model.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", 1),
+      TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
+      NamedRow("attn.q_norm", "model.layers.{}.self_attn.q_norm.weight",
+               "blk.{}.attn_q_norm.weight", 1),
+      NamedRow("attn.k_norm", "model.layers.{}.self_attn.k_norm.weight",
+               "blk.{}.attn_k_norm.weight", 1),
+      kOutRow,
+      NamedRow("ln_attn", "model.layers.{}.post_attention_layernorm.weight",
+               "blk.{}.post_attention_norm.weight", 1),
+      NamedRow("ln_2", "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight",
+               1),
+      kGateUpRow,
+      kDownRow,
+      NamedRow("ln_mlp", "model.layers.{}.post_feedforward_layernorm.weight",
+               "blk.{}.post_ffw_norm.weight", 1),
+      NamedRow("ln_f", "model.norm.weight", "output_norm.weight", 1),
+      kHeadRow};
+  family.gguf_keys = Rows(
+      kRmsGgufKeys, {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOptional},
+                     {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
+                     {"attn_logit_softcapping", "attention_cap", GgufKey::Use::kOptional},
+                     {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional}});
+  family.gguf_unsaid = {{"sliding_window", "4096"},
+                        {"layer_kinds", "wf"},
+                        {"attention_cap", "50"},
+                        {"logit_cap", "30"}};
   family.gguf_by_sizes = &SetGemmaScales<46>;
-  family.limits = kGemma2Limits;
+  // llama.cpp requires the caps.
+  family.limits = {kRootOfC,
+                   {"tie_word_embeddings", Formats(FileFormat::kGguf),
+                    [](const GptConfig& c) { return c.tie_word_embeddings; }},
+                   {"attention_cap", Formats(FileFormat::kGguf),
+                    [](const GptConfig& c) { return c.attention_cap > 0; }},
+                   {"logit_cap", Formats(FileFormat::kGguf),
+                    [](const GptConfig& c) { return c.logit_cap > 0; }}};
   return family;
 }
 
 Family Gemma3Table() {
-  Family family = FamilyLike(Gemma2Table(), "gemma3_text", kGemma3Names);
-  family.keys = kGemma3Keys;
-  family.fixed = kGemma3Fixed;
-  family.absent = kGemma3Absent;
-  family.passed_over = kGemma3PassedOver;
-  family.derived = kGemma3Derived;
+  Family family =
+      FamilyLike(Gemma2Table(), "gemma3_text", {"Gemma3ForCausalLM", "Gemma3TextModel"});
+  // transformers has the key of Gemma 2's score caps here too, and ignores it.
+  family.keys = LlamaTable().keys;
+  SetKeys({{"activation_function", {"hidden_activation"}},
+           {"logit_cap", {"final_logit_softcapping"}, /*null_for_zero=*/true},
+           {"rope_window_theta", {"rope_local_base_freq"}, /*null_for_zero=*/true}},
+          family);
+  family.fixed = Rows(family.fixed, {{"qk_norm", "head"}});
+  family.absent = R"({
+    "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 131072,
+    "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096, "sliding_window_pattern": 6,
+    "rope_theta": 1000000, "rope_local_base_freq": 10000})";
+  // transformers reads hidden_activation alone, and of the others nothing that concerns text.
+  family.passed_over = {"hidden_act",      "_sliding_window_pattern", "attn_logit_softcapping",
+                        "vision_config",   "mm_tokens_per_image",     "boi_token_index",
+                        "eoi_token_index", "image_token_index",       "boi_token_id",
+                        "eoi_token_id",    "image_token_id"};
+  family.derived = {{"rope_theta", "rope_window_theta", &ReadGemma3Rope, nullptr},
+                    {"rope_scaling", "rope_scaling", nullptr, &WriteGemma3Scaling},
+                    {kParameters, "rope_scaling", nullptr, &WriteGemma3Parameters},
+                    kRootOfWidth,
+                    kQueryScalar,
+                    kWindowSize,
+                    {"sliding_window_pattern", "layer_kinds", &ReadWindowPattern, nullptr},
+                    kLayerTypes};
+  // Gemma 3 with pictures.
   family.enclosing = {.model_type = "gemma3",
                       .architecture = "Gemma3ForConditionalGeneration",
-                      .prefixes = kGemma3TextPrefixes,
-                      .not_text = kGemma3NotText};
+                      .prefixes = {"language_model.model.", "model.language_model."},
+                      .not_text = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                   "model.multi_modal_projector."}};
   family.gguf_architecture = "gemma3";
-  family.gguf_keys = kGemma3GgufKeys;
-  family.gguf_unsaid = kGemma3Unsaid;
+  family.gguf_keys = Rows(
+      kRmsGgufKeys, {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOptional},
+                     {"attention.sliding_window_pattern", "layer_kinds", GgufKey::Use::kOptional},
+                     {"final_logit_softcapping", "logit_cap", GgufKey::Use::kOptional},
+                     {"rope.freq_base_swa", "rope_window_theta", GgufKey::Use::kOptional}});
+  family.gguf_unsaid = {{"layer_kinds", "wwwwwf"}, {"rope_window_theta", "10000"}};
   family.gguf_by_sizes = &SetGemmaScales<62>;
-  family.limits = kGemma3Limits;
+  // llama.cpp does not scale positions in layers with a window.
+  family.limits = {kRootOfC,
+                   {"rope_window_theta", Formats(FileFormat::kGguf), [](const GptConfig& c) {
+                      return !HasWindow(c) || c.rope_window_theta > 0 ||
+                             c.rope_scaling == RopeScaling::kDefault;
+                    }}};
   return family;
 }
 

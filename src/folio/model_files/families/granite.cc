@@ -1,4 +1,3 @@
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,14 +9,6 @@
 
 namespace folio {
 namespace {
-
-constexpr auto kGraniteNames =
-    std::to_array<std::string_view>({"GraniteForCausalLM", "GraniteModel"});
-
-constexpr auto kGraniteKeys = LlamaKeysAnd(std::to_array<ConfigKey>({
-    {"embedding_scale", {"embedding_multiplier"}},
-    {"residual_scale", {"residual_multiplier"}},
-}));
 
 constexpr DerivedKey kAttentionMultiplier = {
     "attention_multiplier", "attention_scale",
@@ -31,38 +22,29 @@ constexpr DerivedKey kLogitsScaling = {
       SetNumber(value, said, "logit_scale", [](double x) { return 1 / x; });
     },
     [](const GptConfig& c) { return std::optional<Json>(Rounded(1 / c.logit_scale)); }};
-constexpr auto kGraniteDerived = std::to_array<DerivedKey>(
-    {kRopeScaling, kRopeParameters, kAttentionMultiplier, kLogitsScaling});
-
-constexpr std::string_view kGraniteAbsent = R"({
-    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-    "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false,
-    "attention_multiplier": 1})";
-
-constexpr auto kGraniteOwn =
-    Joined(kPlainOwn, std::to_array<std::string_view>({"attention_bias", "mlp_bias"}));
-
-constexpr auto kGraniteGgufKeys =
-    Joined(kRmsGgufKeys, std::to_array<GgufKey>({
-                             {"attention.scale", "attention_scale", GgufKey::Use::kOptional},
-                             {"embedding_scale", "embedding_scale", GgufKey::Use::kOptional},
-                             {"residual_scale", "residual_scale", GgufKey::Use::kOptional},
-                             {"logit_scale", "logit_scale", GgufKey::Use::kInverse},
-                         }));
 
 }  // namespace
 
 Family GraniteTable() {
-  Family family = FamilyLike(LlamaTable(), "granite", kGraniteNames);
-  family.keys = kGraniteKeys;
-  family.own = kGraniteOwn;
-  family.absent = kGraniteAbsent;
-  family.derived = kGraniteDerived;
-  family.gguf_keys = kGraniteGgufKeys;
-  family.gguf_by_tensors = kBiasesByTensors;
+  Family family = FamilyLike(LlamaTable(), "granite", {"GraniteForCausalLM", "GraniteModel"});
+  SetKeys(
+      {{"embedding_scale", {"embedding_multiplier"}}, {"residual_scale", {"residual_multiplier"}}},
+      family);
+  family.own = Rows(kPlainOwn, {"attention_bias", "mlp_bias"});
+  family.absent = R"({
+    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false,
+    "attention_multiplier": 1})";
+  family.derived = {kRopeScaling, kRopeParameters, kAttentionMultiplier, kLogitsScaling};
+  family.gguf_keys =
+      Rows(kRmsGgufKeys, {{"attention.scale", "attention_scale", GgufKey::Use::kOptional},
+                          {"embedding_scale", "embedding_scale", GgufKey::Use::kOptional},
+                          {"residual_scale", "residual_scale", GgufKey::Use::kOptional},
+                          {"logit_scale", "logit_scale", GgufKey::Use::kInverse}});
+  family.gguf_by_tensors = {"attention_bias", "mlp_bias"};
   family.gguf_rope = RopeTensors::kDivisors;
-  family.limits = kHeadsLimits;
+  family.limits = {kHeadsOfC};
   return family;
 }
 

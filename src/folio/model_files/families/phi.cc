@@ -18,15 +18,6 @@
 namespace folio {
 namespace {
 
-constexpr auto kPhiNames = std::to_array<std::string_view>({"PhiForCausalLM", "PhiModel"});
-constexpr auto kPhi3Names = std::to_array<std::string_view>({"Phi3ForCausalLM", "Phi3Model"});
-
-constexpr auto kPhiKeys =
-    LlamaKeysAnd(std::to_array<ConfigKey>({{"layer_norm_epsilon", {"layer_norm_eps"}}}));
-
-constexpr auto kPhiDerived = Joined(
-    std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kPartialRotary}), kPartsInRope);
-
 constexpr char kOriginal[] = "original_max_position_embeddings";
 
 // A list of positive numbers as the text of a field.
@@ -111,93 +102,81 @@ std::optional<Json> WritePhi3Scaling(const GptConfig& config) {
   return rope;
 }
 
-constexpr auto kPhi3Derived =
-    Joined(std::to_array<DerivedKey>({
-               {"rope_scaling", "rope_scaling", &ReadPhi3Scaling, &WritePhi3Scaling},
-               {"rope_parameters", "rope_scaling", &ReadPhi3Parameters, nullptr},
-               {"rope_scaling", "rope_short_factors", nullptr, nullptr},
-               {kOriginal, "rope_original_positions", nullptr,
-                [](const GptConfig& c) { return std::optional<Json>(c.rope_positions()); }},
-               kPartialRotary,
-               kWindowOfAll,
-           }),
-           kPartsInRope);
+}  // namespace
 
-// transformers has no other scaling for Phi-3.
-constexpr auto kPhi3Limits = std::to_array<Limit>({
-    kHeadsOfC,
-    kWindowEverywhere,
-    {"rope_scaling", Formats(FileFormat::kHuggingFace),
-     [](const GptConfig& c) {
-       return c.rope_scaling == RopeScaling::kDefault || c.rope_scaling == RopeScaling::kLongRope;
-     }},
-});
-
-constexpr auto kPhiFixed = std::to_array<FieldValue>({{"position_embedding", "rotary"},
-                                                      {"block", "parallel_one_norm"},
-                                                      {"bias", "true"},
-                                                      {"lm_head_bias", "true"}});
-
-constexpr std::string_view kPhiAbsent = R"({
+Family PhiTable() {
+  Family family = FamilyLike(LlamaTable(), "phi", {"PhiForCausalLM", "PhiModel"});
+  SetKeys({{"layer_norm_epsilon", {"layer_norm_eps"}}}, family);
+  family.fixed = {{"position_embedding", "rotary"},
+                  {"block", "parallel_one_norm"},
+                  {"bias", "true"},
+                  {"lm_head_bias", "true"}};
+  family.own = Rows(kPlainOwn);
+  family.absent = R"({
     "vocab_size": 51200, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 24,
     "num_attention_heads": 32, "hidden_act": "gelu_new", "max_position_embeddings": 2048,
     "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": false,
     "partial_rotary_factor": 0.5})";
-constexpr std::string_view kPhi3Absent = R"({
+  family.derived = {kRopeScaling, kRopeParameters, kPartialRotary, kPartInParameters,
+                    kPartInScaling};
+  family.tensors = {
+      kEmbedRow,
+      kNorm1Row,
+      TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
+      TurnedRow("attn.c_proj", {"model.layers.{}.self_attn.dense.weight"},
+                {"blk.{}.attn_output.weight"}),
+      TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.fc1.weight"}, {"blk.{}.ffn_up.weight"}),
+      TurnedRow("mlp.c_proj", {"model.layers.{}.mlp.fc2.weight"}, {"blk.{}.ffn_down.weight"}),
+      NamedRow("ln_f", "model.final_layernorm.weight", "output_norm.weight"),
+      kHeadRow};
+  family.gguf_architecture = "phi2";
+  family.gguf_keys = Rows(kLayerNormGgufKeys);
+  family.limits = {kHeadsOfC, kHasHead};
+  return family;
+}
+
+Family Phi3Table() {
+  Family family = FamilyLike(LlamaTable(), "phi3", {"Phi3ForCausalLM", "Phi3Model"});
+  family.own = Rows(kPlainOwn, {"sliding_window"});
+  family.absent = R"({
     "vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
     "num_attention_heads": 32, "hidden_act": "silu", "max_position_embeddings": 4096,
     "original_max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "bos_token_id": 1,
     "eos_token_id": 32000, "tie_word_embeddings": false,
     "layer_kinds": "w"})";
-
-constexpr auto kPhiTensors = std::to_array<TensorRow>(
-    {kEmbedRow, kNorm1Row, TurnedRow("attn.c_attn", kQkvProj, kGgufQkv),
-     TurnedRow("attn.c_proj", {"model.layers.{}.self_attn.dense.weight"},
-               {"blk.{}.attn_output.weight"}),
-     TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.fc1.weight"}, {"blk.{}.ffn_up.weight"}),
-     TurnedRow("mlp.c_proj", {"model.layers.{}.mlp.fc2.weight"}, {"blk.{}.ffn_down.weight"}),
-     NamedRow("ln_f", "model.final_layernorm.weight", "output_norm.weight"), kHeadRow});
-
-// Both store q | k | v and gate | up as one tensor.
-constexpr auto kPhi3Tensors = std::to_array<TensorRow>(
-    {kEmbedRow, kNorm1Row,
-     TurnedRow("attn.c_attn", {"model.layers.{}.self_attn.qkv_proj.weight"},
-               {"blk.{}.attn_qkv.weight"}),
-     kOutRow, kNorm2Row,
-     TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.gate_up_proj.weight"}, {"blk.{}.ffn_up.weight"}),
-     kDownRow, kNormFRow, kHeadRow});
-
-// Older programs interpret a missing window as that of the first models.
-constexpr auto kPhi3GgufKeys =
-    Joined(kRmsGgufKeys, std::to_array<GgufKey>({{"attention.sliding_window", "sliding_window",
-                                                  GgufKey::Use::kZeroForNone}}));
-
-}  // namespace
-
-Family PhiTable() {
-  Family family = FamilyLike(LlamaTable(), "phi", kPhiNames);
-  family.keys = kPhiKeys;
-  family.fixed = kPhiFixed;
-  family.own = kPlainOwn;
-  family.absent = kPhiAbsent;
-  family.derived = kPhiDerived;
-  family.tensors = kPhiTensors;
-  family.gguf_architecture = "phi2";
-  family.gguf_keys = kLayerNormGgufKeys;
-  family.limits = kHeadsUntiedLimits;
-  return family;
-}
-
-Family Phi3Table() {
-  Family family = FamilyLike(LlamaTable(), "phi3", kPhi3Names);
-  family.own = kWindowOwn;
-  family.absent = kPhi3Absent;
-  family.derived = kPhi3Derived;
-  family.tensors = kPhi3Tensors;
-  family.gguf_keys = kPhi3GgufKeys;
-  family.gguf_unsaid = kAllWindows;
+  family.derived = {{"rope_scaling", "rope_scaling", &ReadPhi3Scaling, &WritePhi3Scaling},
+                    {"rope_parameters", "rope_scaling", &ReadPhi3Parameters, nullptr},
+                    {"rope_scaling", "rope_short_factors", nullptr, nullptr},
+                    {kOriginal, "rope_original_positions", nullptr,
+                     [](const GptConfig& c) { return std::optional<Json>(c.rope_positions()); }},
+                    kPartialRotary,
+                    kWindowOfAll,
+                    kPartInParameters,
+                    kPartInScaling};
+  // Files store q | k | v as one tensor, and gate | up as one.
+  family.tensors = {
+      kEmbedRow,
+      kNorm1Row,
+      TurnedRow("attn.c_attn", {"model.layers.{}.self_attn.qkv_proj.weight"},
+                {"blk.{}.attn_qkv.weight"}),
+      kOutRow,
+      kNorm2Row,
+      TurnedRow("mlp.c_fc", {"model.layers.{}.mlp.gate_up_proj.weight"}, {"blk.{}.ffn_up.weight"}),
+      kDownRow,
+      kNormFRow,
+      kHeadRow};
+  // Older programs interpret a missing window as that of the first models.
+  family.gguf_keys = Rows(
+      kRmsGgufKeys, {{"attention.sliding_window", "sliding_window", GgufKey::Use::kZeroForNone}});
+  family.gguf_unsaid = {{"layer_kinds", "w"}};
   family.gguf_rope = RopeTensors::kShortAndLong;
-  family.limits = kPhi3Limits;
+  // transformers has no other scaling for Phi-3.
+  family.limits = {kHeadsOfC,
+                   kWindowEverywhere,
+                   {"rope_scaling", Formats(FileFormat::kHuggingFace), [](const GptConfig& c) {
+                      return c.rope_scaling == RopeScaling::kDefault ||
+                             c.rope_scaling == RopeScaling::kLongRope;
+                    }}};
   return family;
 }
 

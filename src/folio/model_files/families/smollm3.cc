@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,9 +14,6 @@
 
 namespace folio {
 namespace {
-
-constexpr auto kSmolLm3Names =
-    std::to_array<std::string_view>({"SmolLM3ForCausalLM", "SmolLM3Model"});
 
 // The interval of layers without rotary positions: from the list, which has 1 for each layer with
 // them, or else from the key beside it.
@@ -61,40 +57,28 @@ void ReadWindowsWithoutRope(const Json& use, const Json& json, Json& said, const
   }
 }
 
-constexpr auto kSmolLm3Derived = std::to_array<DerivedKey>({
-    kRopeScaling,
-    kRopeParameters,
-    {"no_rope_layer_interval", "no_rope_every", &ReadNoRope, nullptr},
-    {"no_rope_layers", "no_rope_every", nullptr, &WriteNoRope},
-    {"use_sliding_window", "sliding_window", &ReadWindowsWithoutRope, &WriteUseWindow},
-    kLayerTypes,
-});
+}  // namespace
 
-constexpr auto kSmolLm3Own = Joined(
-    kPlainOwn, std::to_array<std::string_view>({"attention_bias", "mlp_bias", "sliding_window"}));
-
-constexpr std::string_view kSmolLm3Absent = R"({
+Family SmolLm3Table() {
+  Family family = FamilyLike(LlamaTable(), "smollm3", {"SmolLM3ForCausalLM", "SmolLM3Model"});
+  family.own = Rows(kPlainOwn, {"attention_bias", "mlp_bias", "sliding_window"});
+  family.absent = R"({
     "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36,
     "num_attention_heads": 16, "num_key_value_heads": 4, "hidden_act": "silu",
     "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "bos_token_id": 128000,
     "eos_token_id": 128001, "rope_theta": 2000000,
     "use_sliding_window": false, "no_rope_layer_interval": 4})";
-
-// Qwen's key, which published files contain.
-constexpr auto kSmolLm3PassedOver = std::to_array<std::string_view>({"max_window_layers"});
-
-constexpr auto kEveryFourth = std::to_array<FieldValue>({{"no_rope_every", "4"}});
-
-}  // namespace
-
-Family SmolLm3Table() {
-  Family family = FamilyLike(LlamaTable(), "smollm3", kSmolLm3Names);
-  family.own = kSmolLm3Own;
-  family.absent = kSmolLm3Absent;
-  family.passed_over = kSmolLm3PassedOver;
-  family.derived = kSmolLm3Derived;
-  family.gguf_unsaid = kEveryFourth;
-  family.limits = kHeadsLimits;
+  // Qwen's key, which published files contain.
+  family.passed_over = {"max_window_layers"};
+  family.derived = {
+      kRopeScaling,
+      kRopeParameters,
+      {"no_rope_layer_interval", "no_rope_every", &ReadNoRope, nullptr},
+      {"no_rope_layers", "no_rope_every", nullptr, &WriteNoRope},
+      {"use_sliding_window", "sliding_window", &ReadWindowsWithoutRope, &WriteUseWindow},
+      kLayerTypes};
+  family.gguf_unsaid = {{"no_rope_every", "4"}};
+  family.limits = {kHeadsOfC};
   return family;
 }
 

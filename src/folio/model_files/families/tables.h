@@ -1,12 +1,12 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cstddef>
+#include <initializer_list>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "folio/io/json.h"
 #include "folio/model/config.h"
@@ -37,42 +37,21 @@ Family FolioTable();
 // A copy of another Llama-like family as a start: named `type` by Hugging Face and in GGUF, with no
 // further keys in its files.
 Family FamilyLike(Family family, std::string_view type,
-                  std::span<const std::string_view> architectures);
+                  std::vector<std::string_view> architectures);
 
-template <class T, size_t N, size_t M>
-constexpr auto Joined(const std::array<T, N>& a, const std::array<T, M>& b) {
-  std::array<T, N + M> both = {};
-  std::ranges::copy(a, both.begin());
-  std::ranges::copy(b, both.begin() + N);
-  return both;
+// Adds keys to those of a family; they replace its keys for the same fields.
+void SetKeys(std::initializer_list<ConfigKey> keys, Family& family);
+
+// The rows of a list, and more behind them.
+template <class List, class Row = typename List::value_type>
+std::vector<Row> Rows(const List& list,
+                      std::type_identity_t<std::initializer_list<Row>> more = {}) {
+  std::vector<Row> rows(list.begin(), list.end());
+  rows.insert(rows.end(), more);
+  return rows;
 }
 
 // --- Keys of config.json
-
-inline constexpr auto kLlamaKeys = std::to_array<ConfigKey>({
-    {"n_layer", {"num_hidden_layers"}},
-    {"n_head", {"num_attention_heads"}},
-    {"n_embd", {"hidden_size"}},
-    {"n_positions", {"max_position_embeddings"}},
-    {"n_kv_head", {"num_key_value_heads"}},
-    {"n_inner", {"intermediate_size"}},
-    {"activation_function", {"hidden_act"}},
-    {"layer_norm_epsilon", {"rms_norm_eps"}},
-    {"attn_pdrop", {"attention_dropout"}},
-});
-
-// The same with more keys, or with other keys for some fields.
-template <size_t N>
-constexpr auto LlamaKeysAnd(const std::array<ConfigKey, N>& more) {
-  std::array<ConfigKey, kLlamaKeys.size() + N> keys = {};
-  size_t next = 0;
-  for (const ConfigKey& key : kLlamaKeys) {
-    const bool other = std::ranges::count(more, key.field, &ConfigKey::field) > 0;
-    if (!other) keys[next++] = key;
-  }
-  std::ranges::copy(more, keys.begin() + next);
-  return keys;  // empty rows at the end replace overridden ones
-}
 
 // Kinds of layers in transformers.
 inline constexpr std::string_view kFullAttention = "full_attention",
@@ -117,23 +96,27 @@ inline constexpr DerivedKey kUseWindow = {"use_sliding_window", "sliding_window"
                                           &WriteUseWindow};
 inline constexpr DerivedKey kPartialRotary = {"partial_rotary_factor", "rotary_dim",
                                               &ReadRotaryPart, &WriteRotaryPart};
-inline constexpr auto kPartsInRope =
-    std::to_array<DerivedKey>({{"rope_parameters", "rotary_dim", &ReadPartInRope, nullptr},
-                               {"rope_scaling", "rotary_dim", &ReadPartInRope, nullptr}});
+inline constexpr DerivedKey kPartInParameters = {"rope_parameters", "rotary_dim", &ReadPartInRope,
+                                                 nullptr};
+inline constexpr DerivedKey kPartInScaling = {"rope_scaling", "rotary_dim", &ReadPartInRope,
+                                              nullptr};
 // All layers have the window, if there is one.
 inline constexpr DerivedKey kWindowOfAll = {"sliding_window", "layer_kinds", nullptr, nullptr};
-inline constexpr auto kRopeDerived = std::to_array<DerivedKey>({kRopeScaling, kRopeParameters});
-inline constexpr auto kWindowDerived =
-    std::to_array<DerivedKey>({kRopeScaling, kRopeParameters, kWindowOfAll});
 
 // Fields that every file has under their own names. Qwen 2 and some others have no key for biases.
 inline constexpr auto kPlainOwn = std::to_array<std::string_view>(
     {"vocab_size", "tie_word_embeddings", "rope_theta", "rope_scaling", "initializer_range",
      "bos_token_id", "eos_token_id"});
-inline constexpr auto kWindowOwn =
-    Joined(kPlainOwn, std::to_array<std::string_view>({"sliding_window"}));
-inline constexpr auto kBiasOwn =
-    Joined(kPlainOwn, std::to_array<std::string_view>({"attention_bias"}));
+
+// Keys of every class that ask for what folio does not have.
+inline constexpr auto kRefused = std::to_array<RefusedKey>({
+    {"is_encoder_decoder", "false", "an encoder"},
+    {"add_cross_attention", "false", "cross-attention"},
+    {"quantization_config", "null", "a quantized model"},
+    {"compression_config", "null", "a quantized model"},
+    {"quantization", "null", "an MLX-quantized model"},
+    {"pruned_heads", "{}", "a model with pruned heads"},
+});
 
 // A Llama-like model: rotary positions, RMSNorm before each sublayer, a gated feed-forward part.
 inline constexpr auto kLlamaFixed = std::to_array<FieldValue>(
@@ -184,10 +167,11 @@ inline constexpr TensorRow kDownRow =
 inline constexpr TensorRow kNormFRow = NamedRow("ln_f", "model.norm.weight", "output_norm.weight");
 inline constexpr TensorRow kHeadRow = NamedRow("lm_head", "lm_head.weight", "output.weight");
 
-constexpr auto LlamaTensors(RowOrder order) {
-  return std::to_array<TensorRow>(
-      {kEmbedRow, kNorm1Row, TurnedRow("attn.c_attn", kQkvProj, kGgufQkv, order), kQNormRow,
-       kKNormRow, kOutRow, kNorm2Row, kGateUpRow, kDownRow, kNormFRow, kHeadRow});
+inline std::vector<TensorRow> LlamaTensors(RowOrder order) {
+  return {kEmbedRow, kNorm1Row,  TurnedRow("attn.c_attn", kQkvProj, kGgufQkv, order),
+          kQNormRow, kKNormRow,  kOutRow,
+          kNorm2Row, kGateUpRow, kDownRow,
+          kNormFRow, kHeadRow};
 }
 
 // --- GGUF
@@ -214,15 +198,8 @@ inline constexpr auto kRmsGgufKeys = GgufKeys("attention.layer_norm_rms_epsilon"
 inline constexpr auto kLayerNormGgufKeys = GgufKeys("attention.layer_norm_epsilon");
 
 // llama.cpp ignores the window in files of these families.
-inline constexpr auto kWindowKeyRead = std::to_array<GgufKey>(
-    {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOnlyRead}});
-inline constexpr auto kWindowKey = std::to_array<GgufKey>(
-    {{"attention.sliding_window", "sliding_window", GgufKey::Use::kOptional}});
-
-// Fields with these values if files do not say them, some only if certain tensors exist.
-inline constexpr auto kAllWindows = std::to_array<FieldValue>({{"layer_kinds", "w"}});
-inline constexpr auto kBiasesByTensors =
-    std::to_array<std::string_view>({"attention_bias", "mlp_bias"});
+inline constexpr GgufKey kWindowKeyRead = {"attention.sliding_window", "sliding_window",
+                                           GgufKey::Use::kOnlyRead};
 
 // --- What files can hold
 
@@ -230,13 +207,14 @@ inline constexpr unsigned kEverywhere = ~0u;
 inline constexpr Limit kHeadsOfC = {"head_dim", kEverywhere, [](const GptConfig& c) {
                                       return c.n_head * c.head_size() == c.n_embd;
                                     }};
+inline constexpr Limit kOwnKvHeads = {"n_kv_head", kEverywhere, [](const GptConfig& c) {
+                                        return c.n_kv_head.value_or(c.n_head) == c.n_head;
+                                      }};
 inline constexpr Limit kHasHead = {"tie_word_embeddings", Formats(FileFormat::kGguf),
                                    [](const GptConfig& c) { return !c.tie_word_embeddings; }};
 // If there is a window, all layers must have it.
 inline constexpr Limit kWindowEverywhere = {
     "layer_kinds", kEverywhere,
     [](const GptConfig& c) { return !c.sliding_window || c.layer_kinds == LayerKindsOf("w"); }};
-inline constexpr auto kHeadsLimits = std::to_array<Limit>({kHeadsOfC});
-inline constexpr auto kHeadsUntiedLimits = std::to_array<Limit>({kHeadsOfC, kHasHead});
 
 }  // namespace folio
