@@ -21,12 +21,6 @@ std::string_view View(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char small = static_cast<char>(c | 0x20);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
-
 // Visible ASCII without a fragment, whose escapes are escapes.
 bool IsTarget(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
