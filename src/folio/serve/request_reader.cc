@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "folio/base/strings.h"
+
 namespace folio {
 namespace {
 
