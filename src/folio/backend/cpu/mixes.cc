@@ -47,12 +47,6 @@ void MixGradientRange(const MixBackward& op, float a, float b, int64_t begin, in
       d, n, op.d_x.data<float>() + begin, [&](auto g) HWY_ATTR { return hn::Mul(of_x, g); }, d_out);
 }
 
-// Calls f(BF16()) or f(float()), as the dtype says.
-template <class F>
-void WithNumber(Dtype dtype, const F& f) {
-  dtype == Dtype::kBF16 ? f(BF16()) : f(float());
-}
-
 template <class X>
 HWY_INLINE float GateOfRow(const X* x, const float* weight, int64_t J) {
   const hn::ScalableTag<float> d;
