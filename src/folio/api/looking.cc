@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "folio/base/error.h"
@@ -11,7 +10,6 @@
 namespace folio {
 LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
                          std::vector<int64_t> positions, int64_t top, const StopRequest& stop) {
-  constexpr size_t kAtOnce = 64;  // positions, between two questions whether to stop
   RequireFloat32(model);
   const Computing alone(model);
   const Trace trace(*model.opened().backend, *model.opened().weights, ids,
@@ -26,12 +24,9 @@ LensView LookThroughLens(const Model& model, std::span<const int32_t> ids,
                 .positions = std::move(positions),
                 .layers = model.config().n_layer + 1,
                 .cells = {}};
-  for (size_t i = 0; i < view.positions.size(); i += kAtOnce) {
+  view.cells = LogitLens(trace, view.positions, top, [&](int64_t) {
     if (stop && stop()) throw CallStopped{};
-    const auto some =
-        std::span(view.positions).subspan(i, std::min(kAtOnce, view.positions.size() - i));
-    for (LensCell& cell : LogitLens(trace, some, top)) view.cells.push_back(std::move(cell));
-  }
+  });
   return view;
 }
 

@@ -95,10 +95,6 @@ bool Agree(double expected, double found, double tolerance) {
   return std::abs(expected - found) <= tolerance;
 }
 
-}  // namespace
-
-namespace {
-
 // The largest of `gradients`, in rows of C, times the weight plus `offset`, and rstd.
 double LargestProduct(const std::vector<double>& gradients, const Tensor& weight, double offset,
                       const Tensor& rstd, int64_t C) {
@@ -201,30 +197,28 @@ std::optional<Mismatch> FindMismatch(const std::vector<Operand>& found,
 
 namespace {
 
-class CheckedBackend final : public GenericBackend<CheckedBackend> {
+class CheckedBackend final : public ForwardingBackend<CheckedBackend> {
  public:
   CheckedBackend(std::unique_ptr<Backend> fast, std::unique_ptr<Backend> trusted)
-      : fast_(std::move(fast)), trusted_(std::move(trusted)) {
+      : ForwardingBackend(std::move(fast)), trusted_(std::move(trusted)) {
     FOLIO_CHECK(trusted_->Supports(Dtype::kF64), "the trusted backend must compute in float64");
   }
 
   std::string name() const override { return "checked"; }
   std::string description() const override {
-    return fmt::format("{} ({}), every operation checked against {}", fast_->name(),
-                       fast_->description(), trusted_->name());
+    return fmt::format("{} ({}), every operation checked against {}", backend().name(),
+                       backend().description(), trusted_->name());
   }
-  bool Supports(Dtype dtype) const override { return fast_->Supports(dtype); }
   Dtype PreferredDtype() const override { return Dtype::kF32; }
-  std::string ProductUnit(Dtype dtype) const override { return fast_->ProductUnit(dtype); }
 
   template <class Op>
   void Apply(const Op& op) {
     op.Check();
     const Comparison<Op> comparison(op, *trusted_);
-    fast_->Run(op);
+    backend().Run(op);
     if (const auto mismatch = comparison.Check(op)) {
-      throw RuntimeError(fmt::format("{} of backend {} differs from {}", Op::kName, fast_->name(),
-                                     trusted_->name()),
+      throw RuntimeError(fmt::format("{} of backend {} differs from {}", Op::kName,
+                                     backend().name(), trusted_->name()),
                          mismatch->ToString(),
                          fmt::format("this is a bug in folio or a fault of the machine: train with "
                                      "--backend {} and report it",
@@ -233,7 +227,7 @@ class CheckedBackend final : public GenericBackend<CheckedBackend> {
   }
 
  private:
-  std::unique_ptr<Backend> fast_, trusted_;
+  std::unique_ptr<Backend> trusted_;
 };
 
 }  // namespace
@@ -296,7 +290,7 @@ std::optional<NonFinite> FindNonFinite(const Operand& x) {
 }
 
 std::string FiniteBackend::description() const {
-  return fmt::format("{}, all results checked", backend_->description());
+  return fmt::format("{}, all results checked", backend().description());
 }
 
 void FiniteBackend::Remember(const std::vector<Operand>& operands) {
@@ -349,12 +343,11 @@ void Add(const OpTime& part, OpTime& sum) {
 }  // namespace
 
 std::string TimedBackend::description() const {
-  return fmt::format("{} ({}), every operation timed", backend_->name(), backend_->description());
+  return fmt::format("{} ({}), every operation timed", backend().name(), backend().description());
 }
 
 void TimedBackend::Record(const OpTime& call) {
-  const auto same = [&](const OpTime& time) { return time.name == call.name; };
-  const auto found = std::find_if(times_.begin(), times_.end(), same);
+  const auto found = std::ranges::find(times_, call.name, &OpTime::name);
   if (found == times_.end()) {
     times_.push_back(call);
   } else {
@@ -364,8 +357,7 @@ void TimedBackend::Record(const OpTime& call) {
 
 std::vector<OpTime> TimedBackend::Times() const {
   std::vector<OpTime> times = times_;
-  std::stable_sort(times.begin(), times.end(),
-                   [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
+  std::ranges::stable_sort(times, std::ranges::greater{}, &OpTime::seconds);
   return times;
 }
 

@@ -169,6 +169,31 @@ class Comparison {
   std::vector<double> tolerances_;
 };
 
+// Derived runs operations on another backend, whose answers it gives unless it overrides them.
+template <class Derived>
+class ForwardingBackend : public GenericBackend<Derived> {
+ public:
+  // `backend` must outlive it.
+  explicit ForwardingBackend(Backend& backend) : backend_(backend) {}
+  explicit ForwardingBackend(std::unique_ptr<Backend> backend)
+      : own_(std::move(backend)), backend_(*own_) {}
+
+  std::string name() const override { return backend_.name(); }
+  std::string description() const override { return backend_.description(); }
+  bool Supports(Dtype dtype) const override { return backend_.Supports(dtype); }
+  Dtype PreferredDtype() const override { return backend_.PreferredDtype(); }
+  std::string ProductUnit(Dtype dtype) const override { return backend_.ProductUnit(dtype); }
+  void Wait() override { backend_.Wait(); }
+  Memory& memory() override { return backend_.memory(); }
+
+ protected:
+  Backend& backend() const { return backend_; }
+
+ private:
+  std::unique_ptr<Backend> own_ = nullptr;  // null if the backend belongs to another
+  Backend& backend_;
+};
+
 // Runs every operation on `fast` and, on copies, on `trusted` (which must support F64). The first
 // operation whose result differs by more than rounding explains throws a kRuntime Error that names
 // operation, operand, element and both values. Slow.
@@ -186,27 +211,21 @@ struct OperationContext {
 // first that is not finite throws a kDiverged Error: when, the operation, operand, element and
 // value, the parameter that this or the last operation before it used, and whether its inputs were
 // finite.
-class FiniteBackend final : public GenericBackend<FiniteBackend> {
+class FiniteBackend final : public ForwardingBackend<FiniteBackend> {
  public:
-  explicit FiniteBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  using ForwardingBackend::ForwardingBackend;
 
   // Objects that the context refers to must outlive the operations that follow.
   void Watch(OperationContext context) { context_ = std::move(context); }
 
-  std::string name() const override { return backend_->name(); }
   std::string description() const override;
-  bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
-  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
-  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
-  void Wait() override { backend_->Wait(); }
-  Memory& memory() override { return backend_->memory(); }
 
   template <class Op>
   void Apply(const Op& op) {
-    if (!context_) return backend_->Run(op);
+    if (!context_) return backend().Run(op);
     const std::vector<Operand> operands = Operands(op);
     Remember(operands);
-    backend_->Run(op);
+    backend().Run(op);
     Look(Op::kName, operands);
   }
 
@@ -214,38 +233,24 @@ class FiniteBackend final : public GenericBackend<FiniteBackend> {
   void Remember(const std::vector<Operand>& operands);
   void Look(std::string_view operation, const std::vector<Operand>& operands) const;
 
-  std::unique_ptr<Backend> backend_;
   std::optional<OperationContext> context_;
   std::string near_;  // name_of an operand of the last operation that had a named one
 };
 
 // Runs operations on another backend; calls a function before each, which may throw instead.
-class WatchedBackend final : public GenericBackend<WatchedBackend> {
+class WatchedBackend final : public ForwardingBackend<WatchedBackend> {
  public:
-  // `backend` must outlive it.
-  explicit WatchedBackend(Backend& backend) : backend_(backend) {}
-  explicit WatchedBackend(std::unique_ptr<Backend> backend)
-      : own_(std::move(backend)), backend_(*own_) {}
+  using ForwardingBackend::ForwardingBackend;
 
   void Watch(std::function<void()> before) { before_ = std::move(before); }
-
-  std::string name() const override { return backend_.name(); }
-  std::string description() const override { return backend_.description(); }
-  bool Supports(Dtype dtype) const override { return backend_.Supports(dtype); }
-  Dtype PreferredDtype() const override { return backend_.PreferredDtype(); }
-  std::string ProductUnit(Dtype dtype) const override { return backend_.ProductUnit(dtype); }
-  void Wait() override { backend_.Wait(); }
-  Memory& memory() override { return backend_.memory(); }
 
   template <class Op>
   void Apply(const Op& op) {
     if (before_) before_();
-    backend_.Run(op);
+    backend().Run(op);
   }
 
  private:
-  std::unique_ptr<Backend> own_ = nullptr;  // null if the backend belongs to another
-  Backend& backend_;
   std::function<void()> before_;
 };
 
@@ -267,17 +272,12 @@ struct OpTime {
 };
 
 // Runs operations on another backend and records their times.
-class TimedBackend final : public GenericBackend<TimedBackend> {
+class TimedBackend final : public ForwardingBackend<TimedBackend> {
  public:
-  explicit TimedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  using ForwardingBackend::ForwardingBackend;
 
   std::string name() const override { return "timed"; }
   std::string description() const override;
-  bool Supports(Dtype dtype) const override { return backend_->Supports(dtype); }
-  Dtype PreferredDtype() const override { return backend_->PreferredDtype(); }
-  std::string ProductUnit(Dtype dtype) const override { return backend_->ProductUnit(dtype); }
-  void Wait() override { backend_->Wait(); }
-  Memory& memory() override { return backend_->memory(); }
 
   // Times since the start or the last Reset, longest first.
   std::vector<OpTime> Times() const;
@@ -286,8 +286,8 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
   template <class Op>
   void Apply(const Op& op) {
     const auto start = std::chrono::steady_clock::now();
-    backend_->Run(op);
-    backend_->Wait();
+    backend().Run(op);
+    backend().Wait();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     double bytes = 0;
     for (const Operand& operand : Operands(op)) bytes += static_cast<double>(operand.bytes());
@@ -297,7 +297,6 @@ class TimedBackend final : public GenericBackend<TimedBackend> {
  private:
   void Record(const OpTime& call);
 
-  std::unique_ptr<Backend> backend_;
   std::vector<OpTime> times_;  // in order of first use
 };
 

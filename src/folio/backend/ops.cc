@@ -44,6 +44,13 @@ void CheckOperand(std::string_view op, std::string_view name, const Tensor& x, D
                                               x.shape().ToString(), shape.ToString()));
 }
 
+// CheckOperand for an operand that is marked Low. Returns true if its precision is low.
+bool CheckLow(std::string_view op, std::string_view name, const Tensor& x, Dtype number,
+              const Shape& shape) {
+  CheckOperand(op, name, x, LowDtype(op, name, x.dtype(), number), shape);
+  return x.dtype() != number;
+}
+
 // CheckOperand, if x is present.
 void CheckOptional(std::string_view op, std::string_view name, const Tensor& x, Dtype dtype,
                    const Shape& shape) {
@@ -79,10 +86,6 @@ bool Overlap(const Tensor& a, const Tensor& b) {
   return a && b && a.raw() < b.raw() + b.bytes() && b.raw() < a.raw() + a.bytes();
 }
 
-[[noreturn]] void FailOverlap(std::string_view op, std::string_view name, std::string_view other) {
-  FOLIO_CHECK(false, fmt::format("{}: {} and {} share memory", op, name, other));
-}
-
 // Checks that no written Tensor shares memory with another operand, except `written` being exactly
 // one of `may_be`. Sequence views interleave by design and are not checked.
 template <class Op>
@@ -94,11 +97,11 @@ void CheckOverlap(const Op& op, std::string_view written = {},
       VisitOperands(op, [&](std::string_view other_name, const auto& other, Access) {
         if constexpr (std::is_same_v<std::decay_t<decltype(other)>, Tensor>) {
           if (name == other_name || !Overlap(x, other)) return;
-          const bool allowed =
-              x.raw() == other.raw() &&
-              ((name == written && std::count(may_be.begin(), may_be.end(), other_name) > 0) ||
-               (other_name == written && std::count(may_be.begin(), may_be.end(), name) > 0));
-          if (!allowed) FailOverlap(Op::kName, name, other_name);
+          const auto may = [&](std::string_view a, std::string_view b) {
+            return a == written && std::ranges::count(may_be, b) > 0;
+          };
+          FOLIO_CHECK(x.raw() == other.raw() && (may(name, other_name) || may(other_name, name)),
+                      fmt::format("{}: {} and {} share memory", Op::kName, name, other_name));
         }
       });
     }
@@ -159,36 +162,44 @@ void EmbeddingBackward::Check() const {
 
 // ---- LayerNorm ---------------------------------------------------------------------------------
 
-void LayerNormForward::Check() const {
-  CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
-  const int64_t N = x.dim(0), C = x.dim(1);
+namespace {
+
+// Checks the common parts of norms of rows, forward and backward; `out` is the result, or its
+// gradient. Returns the dtype of the numbers.
+template <class Op>
+Dtype CheckRowNorm(const Op& op, std::string_view name, const Tensor& out) {
+  constexpr std::string_view kName = Op::kName;
+  CheckRank(kName, "x", op.x, 2);
+  const Dtype number = NumberDtype(kName, "x", op.x);
+  const int64_t N = op.x.dim(0), C = op.x.dim(1);
   FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
-  CheckOperand(kName, "weight", weight, number, {C});
-  CheckOptional(kName, "bias", bias, number, {C});
-  CheckOperand(kName, "out", out, LowDtype(kName, "out", out.dtype(), number), {N, C});
-  CheckOperand(kName, "mean", mean, number, {N});
-  CheckOperand(kName, "rstd", rstd, number, {N});
-  CheckOverlap(*this);
+  CheckOptional(kName, "weight", op.weight, number, {C});
+  CheckOperand(kName, "rstd", op.rstd, number, {N});
+  const bool low = CheckLow(kName, name, out, number, {N, C});
+  if constexpr (requires { op.mean; }) {
+    CheckOperand(kName, "weight", op.weight, number, {C});
+    CheckOperand(kName, "mean", op.mean, number, {N});
+  }
+  if constexpr (requires { op.d_x; }) {
+    CheckOperand(kName, "d_x", op.d_x, number, {N, C});
+    CheckOptional(kName, "d_weight", op.d_weight, number, {C});
+    CheckOverlap(op, "d_x", {low || op.accumulate_d_x ? "" : "d_out"});
+  } else {
+    CheckOverlap(op);
+  }
+  return number;
+}
+
+}  // namespace
+
+void LayerNormForward::Check() const {
+  const Dtype number = CheckRowNorm(*this, "out", out);
+  CheckOptional(kName, "bias", bias, number, {x.dim(1)});
 }
 
 void LayerNormBackward::Check() const {
-  CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
-  const int64_t N = x.dim(0), C = x.dim(1);
-  FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
-  CheckOperand(kName, "weight", weight, number, {C});
-  CheckOperand(kName, "mean", mean, number, {N});
-  CheckOperand(kName, "rstd", rstd, number, {N});
-  CheckOperand(kName, "d_out", d_out, LowDtype(kName, "d_out", d_out.dtype(), number), {N, C});
-  CheckOperand(kName, "d_x", d_x, number, {N, C});
-  CheckOptional(kName, "d_weight", d_weight, number, {C});
-  CheckOptional(kName, "d_bias", d_bias, number, {C});
-  if (accumulate_d_x || d_out.dtype() != number) {
-    CheckOverlap(*this);
-  } else {
-    CheckOverlap(*this, "d_x", {"d_out"});
-  }
+  const Dtype number = CheckRowNorm(*this, "d_out", d_out);
+  CheckOptional(kName, "d_bias", d_bias, number, {x.dim(1)});
 }
 
 // ---- RMSNorm -----------------------------------------------------------------------------------
@@ -216,31 +227,11 @@ void CheckHeadNorm(const Op& op, std::string_view name, const SequenceView& x) {
 }  // namespace
 
 void RmsNormForward::Check() const {
-  CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
-  const int64_t N = x.dim(0), C = x.dim(1);
-  FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
-  CheckOptional(kName, "weight", weight, number, {C});
-  CheckOperand(kName, "out", out, LowDtype(kName, "out", out.dtype(), number), {N, C});
-  CheckOperand(kName, "rstd", rstd, number, {N});
-  CheckOverlap(*this);
+  CheckRowNorm(*this, "out", out);
 }
 
 void RmsNormBackward::Check() const {
-  CheckRank(kName, "x", x, 2);
-  const Dtype number = NumberDtype(kName, "x", x);
-  const int64_t N = x.dim(0), C = x.dim(1);
-  FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
-  CheckOptional(kName, "weight", weight, number, {C});
-  CheckOperand(kName, "rstd", rstd, number, {N});
-  CheckOperand(kName, "d_out", d_out, LowDtype(kName, "d_out", d_out.dtype(), number), {N, C});
-  CheckOperand(kName, "d_x", d_x, number, {N, C});
-  CheckOptional(kName, "d_weight", d_weight, number, {C});
-  if (accumulate_d_x || d_out.dtype() != number) {
-    CheckOverlap(*this);
-  } else {
-    CheckOverlap(*this, "d_x", {"d_out"});
-  }
+  CheckRowNorm(*this, "d_out", d_out);
 }
 
 void HeadNormForward::Check() const {
@@ -591,20 +582,19 @@ double CacheAttention::Flops() const {
 void ResidualForward::Check() const {
   CheckRank(kName, "x", x, 2);
   const Dtype number = residual ? NumberDtype(kName, "out", out) : FloatDtype(kName, "out", out);
-  const bool other = LowDtype(kName, "x", x.dtype(), number) != number;
+  const bool low = CheckLow(kName, "x", x, number, x.shape());
   CheckOptional(kName, "residual", residual, number, x.shape());
   CheckOperand(kName, "out", out, number, x.shape());
   CheckDropout(kName, dropout);
-  CheckOverlap(*this, "out", {"residual", other ? "" : "x"});
+  CheckOverlap(*this, "out", {"residual", low ? "" : "x"});
 }
 
 void ResidualBackward::Check() const {
   CheckRank(kName, "d_out", d_out, 2);
   const Dtype number = NumberDtype(kName, "d_out", d_out);
-  const bool half = LowDtype(kName, "d_x", d_x.dtype(), number) != number;
-  CheckOperand(kName, "d_x", d_x, d_x.dtype(), d_out.shape());
+  const bool low = CheckLow(kName, "d_x", d_x, number, d_out.shape());
   CheckDropout(kName, dropout);
-  CheckOverlap(*this, "d_x", {half ? "" : "d_out"});
+  CheckOverlap(*this, "d_x", {low ? "" : "d_out"});
 }
 
 // ---- Cap of logits -----------------------------------------------------------------------------
@@ -617,27 +607,34 @@ void LogitCap::Check() const {
 
 // ---- Cross-entropy -----------------------------------------------------------------------------
 
+namespace {
+
+// Checks the common parts of forward and backward. Returns the dtype of the numbers.
+template <class Op>
+Dtype CheckCrossEntropy(const Op& op) {
+  constexpr std::string_view kName = Op::kName;
+  CheckRank(kName, "logits", op.logits, 2);
+  const Dtype number = NumberDtype(kName, "logits", op.logits);
+  const int64_t N = op.logits.dim(0);
+  CheckOperand(kName, "targets", op.targets, Dtype::kI32, {N});
+  CheckOperand(kName, "lse", op.lse, number, {N});
+  return number;
+}
+
+}  // namespace
+
 void CrossEntropyForward::Check() const {
-  CheckRank(kName, "logits", logits, 2);
-  const Dtype number = NumberDtype(kName, "logits", logits);
-  const int64_t N = logits.dim(0);
+  const Dtype number = CheckCrossEntropy(*this);
   FOLIO_CHECK(logits.dim(1) >= 1, fmt::format("{}: empty vocabulary", kName));
-  CheckOperand(kName, "targets", targets, Dtype::kI32, {N});
-  CheckOperand(kName, "losses", losses, number, {N});
-  CheckOperand(kName, "lse", lse, number, {N});
+  CheckOperand(kName, "losses", losses, number, {logits.dim(0)});
   CheckOverlap(*this);
 }
 
 void CrossEntropyBackward::Check() const {
-  CheckRank(kName, "logits", logits, 2);
-  const Dtype number = NumberDtype(kName, "logits", logits);
-  const int64_t N = logits.dim(0);
-  CheckOperand(kName, "targets", targets, Dtype::kI32, {N});
-  CheckOperand(kName, "lse", lse, number, {N});
-  const bool half = LowDtype(kName, "d_logits", d_logits.dtype(), number) != number;
-  CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
+  const Dtype number = CheckCrossEntropy(*this);
+  const bool low = CheckLow(kName, "d_logits", d_logits, number, logits.shape());
   FOLIO_CHECK(cap >= 0, fmt::format("{}: a cap of {}", kName, cap));
-  CheckOverlap(*this, "d_logits", {half ? "" : "logits"});
+  CheckOverlap(*this, "d_logits", {low ? "" : "logits"});
 }
 
 // ---- Mixes and sums with gates -----------------------------------------------------------------
@@ -664,7 +661,7 @@ Dtype CheckGatedAdd(const Op& op, std::string_view name, const SequenceView& out
   CheckRank(kName, "x", op.x, 2);
   const Dtype number = NumberDtype(kName, "weight", op.weight);
   const int64_t N = op.x.dim(0), G = op.weight.dim(0), J = op.weight.dim(1);
-  CheckOperand(kName, "x", op.x, LowDtype(kName, "x", op.x.dtype(), number), {N, op.x.dim(1)});
+  CheckLow(kName, "x", op.x, number, {N, op.x.dim(1)});
   FOLIO_CHECK(J <= op.x.dim(1),
               fmt::format("{}: {} columns cannot open gates of {}", kName, op.x.dim(1), J));
   CheckSequence(kName, name, out, LowDtype(kName, name, out.dtype, number), out.B, out.T, out.C);
@@ -709,7 +706,7 @@ void GatedAddForward::Check() const {
 void GatedAddBackward::Check() const {
   const Dtype number = CheckGatedAdd(*this, "d_out", d_out);
   CheckOperand(kName, "d_y", d_y, number, y.shape());
-  CheckOperand(kName, "d_x", d_x, LowDtype(kName, "d_x", d_x.dtype(), number), x.shape());
+  CheckLow(kName, "d_x", d_x, number, x.shape());
   CheckOptional(kName, "d_weight", d_weight, number, weight.shape());
   CheckOptional(kName, "d_factor", d_factor, number, {1});
   CheckOverlap(*this, "d_y", {"y"});

@@ -207,8 +207,7 @@ void RequireMemory(const std::string& what, uint64_t bytes, const std::string& h
   const uint64_t memory = ThisMachinesMemory().total;
   if (memory == 0 || bytes <= memory) return;
   throw Error(ErrorKind::kResource, fmt::format("{} does not fit in memory", what),
-              fmt::format("it needs {}, the machine has {}", HumanBytes(static_cast<double>(bytes)),
-                          HumanBytes(static_cast<double>(memory))),
+              fmt::format("it needs {}, the machine has {}", HumanBytes(bytes), HumanBytes(memory)),
               help);
 }
 

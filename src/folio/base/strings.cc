@@ -80,6 +80,20 @@ std::string ShellWord(std::string_view text) {
   return word + "'";
 }
 
+std::string LowerAscii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 std::string HumanBytes(double bytes) {
   static constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
   return Scaled(bytes, kUnits, 2, " ");

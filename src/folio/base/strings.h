@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,7 +22,16 @@ std::string Join(std::span<const std::string> parts, std::string_view separator)
 // Quotes a text for a shell where needed.
 std::string ShellWord(std::string_view text);
 
-std::string HumanBytes(double bytes);      // "1.50 GB", powers of 1000
+// The text with A to Z in lower case and all other bytes as they are.
+std::string LowerAscii(std::string_view text);
+
+// The value of a hexadecimal digit in either case; -1 for any other character.
+int HexDigit(char c);
+
+std::string HumanBytes(double bytes);  // "1.50 GB", powers of 1000
+std::string HumanBytes(std::integral auto bytes) {
+  return HumanBytes(static_cast<double>(bytes));
+}
 std::string HumanCount(double count);      // "124.4M"
 std::string HumanSeconds(double seconds);  // "58m04s", "1d05h", "103 years"
 std::string WithCommas(int64_t value);     // "124,439,808"

@@ -292,10 +292,10 @@ void RequirePart(const BenchTrainOptions& part) {
   const uint64_t bytes = PlannedBytes(shape);
   const MachineMemory memory = ThisMachinesMemory();
   if (memory.available == 0 || bytes < memory.available / 10 * 9) return;
-  throw Error(ErrorKind::kResource, "a layer of this model is too large to measure on this machine",
-              fmt::format("it needs {}, and {} are free", HumanBytes(static_cast<double>(bytes)),
-                          HumanBytes(static_cast<double>(memory.available))),
-              "give the speed of a rank: --flops-per-second 1e12");
+  throw Error(
+      ErrorKind::kResource, "a layer of this model is too large to measure on this machine",
+      fmt::format("it needs {}, and {} are free", HumanBytes(bytes), HumanBytes(memory.available)),
+      "give the speed of a rank: --flops-per-second 1e12");
 }
 
 // Bytes a second of one thread that adds two arrays as a rank's group adds gradients.

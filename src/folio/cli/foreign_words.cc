@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "folio/base/strings.h"
 #include "folio/cli/command_line.h"
@@ -23,10 +22,9 @@ bool Holds(std::string_view words, std::string_view word) {
 }
 
 // "convert_hf_to_gguf.py" as "convert-hf-to-gguf", "Run" as "run".
-std::string Normal(std::string word) {
-  std::ranges::transform(word, word.begin(), [](unsigned char c) {
-    return static_cast<char>(c == '_' ? '-' : std::tolower(c));
-  });
+std::string Normal(std::string_view given) {
+  std::string word = LowerAscii(given);
+  std::ranges::replace(word, '_', '-');
   if (word.ends_with(".py")) word.resize(word.size() - 3);
   return word;
 }

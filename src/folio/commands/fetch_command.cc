@@ -28,8 +28,7 @@ std::string DescribePublished(const PublishedKind& kind, bool json) {
     one.update(set.more);
     one.update({{"dir", set.dir.string()}, {"here", here}});
     all[kind.many].push_back(std::move(one));
-    rows.push_back(
-        {name, here ? "here" : "-", HumanBytes(static_cast<double>(bytes)), set.summary});
+    rows.push_back({name, here ? "here" : "-", HumanBytes(bytes), set.summary});
   }
   return json ? all.dump() + "\n"
               : RenderTable({"name", "files", ">size", std::string(kind.contents)}, rows);

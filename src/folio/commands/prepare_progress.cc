@@ -26,14 +26,12 @@ DatasetInfo PrepareWithProgress(const PrepareOptions& options, Console& console,
     last_seconds = now;
     last_done = done;
     if (!progress.Due()) return;
-    const double eta = rate.Eta(static_cast<double>(total - done));
-    progress.Show(
-        {"bytes",
-         done,
-         total,
-         {{"bytes_per_second", fmt::format("{:.0f}", rate.rate()),
-           fmt::format("{}/s", HumanBytes(rate.rate()))},
-          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))}}});
+    progress.Show({"bytes",
+                   done,
+                   total,
+                   {{"bytes_per_second", fmt::format("{:.0f}", rate.rate()),
+                     fmt::format("{}/s", HumanBytes(rate.rate()))},
+                    rate.EtaField(static_cast<double>(total - done))}});
   };
   hooks.converting = [&](const std::string& path, int64_t bytes) {
     ThrowIfStopRequested();

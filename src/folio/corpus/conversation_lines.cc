@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/text/chat_json.h"
 
 namespace folio {
@@ -33,20 +34,12 @@ constexpr std::string_view kAnswers[] = {"completion", "output", "response", "an
 constexpr std::string_view kContexts[] = {"input", "context"};
 constexpr std::string_view kSystems[] = {"system", "system_prompt"};
 
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool SameName(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, Lower, Lower);
-}
-
 // The first member, in the order of the names, that exists and is not null; null if there is none.
 template <class Names>
 const Json::Member* FindAny(const Json& line, const Names& names) {
   for (const std::string_view name : names) {
     const auto found = std::ranges::find_if(line.items(), [&](const Json::Member& member) {
-      return SameName(member.key, name) && !member.value.is_null();
+      return LowerAscii(member.key) == name && !member.value.is_null();
     });
     if (found != line.items().end()) return &*found;
   }
@@ -88,8 +81,8 @@ std::string_view RoleFrom(std::string_view name) {
        {"observation", "tool"},
        {"function_response", "tool"},
        {"tool_response", "tool"}}};
-  const auto* const found =
-      std::ranges::find_if(kRoles, [&](const auto& role) { return SameName(role.first, name); });
+  const auto* const found = std::ranges::find(
+      kRoles, LowerAscii(name), &std::pair<std::string_view, std::string_view>::first);
   return found == kRoles.end() ? name : found->second;
 }
 

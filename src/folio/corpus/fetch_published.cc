@@ -90,10 +90,10 @@ void RequireDiskRoom(const fs::path& dir, int64_t bytes) {
   std::error_code unknown;
   const fs::space_info space = fs::space(dir, unknown);
   if (unknown || static_cast<uintmax_t>(bytes) <= space.available) return;
-  throw RuntimeError(fmt::format("not enough disk space in {}", dir.string()),
-                     fmt::format("{} to download, {} free", HumanBytes(static_cast<double>(bytes)),
-                                 HumanBytes(static_cast<double>(space.available))),
-                     "free some space, or set FOLIO_HOME to a directory on another disk");
+  throw RuntimeError(
+      fmt::format("not enough disk space in {}", dir.string()),
+      fmt::format("{} to download, {} free", HumanBytes(bytes), HumanBytes(space.available)),
+      "free some space, or set FOLIO_HOME to a directory on another disk");
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ void FetchSet(const PublishedKind& kind, const PublishedSet& set, const fs::path
   const EmptyEnd end(aside);
   if (from.empty()) {
     Note(hooks, fmt::format("{}: downloading {} of {} files, {}", set.name, missing.size(),
-                            set.files.size(), HumanBytes(static_cast<double>(bytes))));
+                            set.files.size(), HumanBytes(bytes)));
     RequireDiskRoom(set.dir, bytes);
   }
   for (const SetFile* file : missing) {

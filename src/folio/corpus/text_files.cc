@@ -40,13 +40,12 @@ void RequireRoom(const fs::path& to, int64_t bytes, int64_t more) {
   std::error_code error;
   const fs::space_info space = fs::space(to.parent_path(), error);
   if (error || space.available >= kLeft + static_cast<uint64_t>(more)) return;
-  const auto human = [](auto count) { return HumanBytes(static_cast<double>(count)); };
   throw RuntimeError(
       fmt::format("{}: the disk {}", to.parent_path().string(),
                   bytes == 0 ? "has no room for the decompressed text" : "is nearly full"),
       fmt::format("the decompressed text has {}, {} are free, and {} must remain free",
-                  bytes == 0 ? human(more) + " at least" : human(bytes) + " so far",
-                  human(space.available), human(kLeft)),
+                  bytes == 0 ? HumanBytes(more) + " at least" : HumanBytes(bytes) + " so far",
+                  HumanBytes(space.available), HumanBytes(kLeft)),
       "free some space, or choose an --out on another disk: compressed files are decompressed "
       "beside it");
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/corpus/conversation_lines.h"
 #include "folio/corpus/table_filter.h"
@@ -508,13 +509,7 @@ TextKind RecogniseText(std::string_view head, bool lines_by_name, bool table_by_
 // The ending of a file's name in lower case, before that of a compression.
 std::string EndingOf(const std::string& path) {
   std::filesystem::path name(path);
-  const auto ending = [&] {
-    std::string end = name.extension().string();
-    std::ranges::transform(end, end.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    return end;
-  };
+  const auto ending = [&] { return LowerAscii(name.extension().string()); };
   for (const char* packed : {".gz", ".bz2", ".xz", ".zst"}) {
     if (ending() == packed) {
       name = name.stem();

@@ -156,9 +156,8 @@ std::string DescribeTrained(const TrainTokenizerOptions& options, const TrainedT
       "tokens       {}, {:.3f} bytes per token\n"
       "time         {:.2f} s to count, {:.2f} s to merge\n",
       options.out, WithCommas(made.vocab_size), WithCommas(made.merges), pattern,
-      HumanBytes(static_cast<double>(made.bytes)), WithCommas(made.pretokens),
-      WithCommas(made.distinct_pretokens), WithCommas(made.tokens), bytes_per_token,
-      made.count_seconds, made.merge_seconds);
+      HumanBytes(made.bytes), WithCommas(made.pretokens), WithCommas(made.distinct_pretokens),
+      WithCommas(made.tokens), bytes_per_token, made.count_seconds, made.merge_seconds);
 }
 
 std::unique_ptr<Tokenizer> StoriesTokenizer() {

@@ -497,14 +497,12 @@ std::string DescribeDataset(const std::string& dir, const DatasetInfo& info, boo
       TokenWidthName(info.width), info.format == TokenFormat::kLlmC ? " with llm.c's header" : "",
       DescribeShards(info.train_shards), DescribeShards(info.val_shards));
   if (info.text_bytes > 0) {
-    text +=
-        fmt::format("text          {} in {} document{}, {:.3f} tokens per byte\n",
-                    HumanBytes(static_cast<double>(info.text_bytes)), WithCommas(info.documents),
-                    info.documents == 1 ? "" : "s", TokensPerByte(info));
+    text += fmt::format("text          {} in {} document{}, {:.3f} tokens per byte\n",
+                        HumanBytes(info.text_bytes), WithCommas(info.documents),
+                        info.documents == 1 ? "" : "s", TokensPerByte(info));
   }
   for (const auto& source : info.sources) {
-    text += fmt::format("source        {} ({})\n", source.path,
-                        HumanBytes(static_cast<double>(source.bytes)));
+    text += fmt::format("source        {} ({})\n", source.path, HumanBytes(source.bytes));
   }
   return text;
 }

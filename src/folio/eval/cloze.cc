@@ -344,7 +344,7 @@ double ClozeAccuracy::standard_error() const {
 ClozeResult MeasureCloze(const OpenedModel& model, const std::string& file,
                          const ClozeOptions& options, const MeasureHooks& hooks) {
   model.RequireTokenizer();
-  if (options.group != nullptr && !options.group->first()) {
+  if (!IsFirst(options.group)) {
     ClozeMeter(model, file, options, hooks).predictor().Serve();
     return {};
   }

@@ -798,7 +798,7 @@ std::vector<TextPerplexity> MeasurePerplexity(const OpenedModel& model,
                                               const PerplexityOptions& options,
                                               const MeasureHooks& hooks) {
   PerplexityMeter meter(model, texts, options, hooks);
-  if (options.group != nullptr && !options.group->first()) {
+  if (!IsFirst(options.group)) {
     meter.predictor().Serve();
     return {};
   }

@@ -84,7 +84,7 @@ std::map<std::string, std::vector<File>> GgufModels(
   std::map<std::string, std::vector<File>> models;
   for (const File& file : files) {
     const std::string path = path_of(file);
-    const std::string name = LowerCase(FileName(path));
+    const std::string name = LowerAscii(FileName(path));
     // Projectors for images and importance matrices lie beside language models.
     const bool other = name.starts_with("mmproj") || name.find("imatrix") != name.npos;
     if (!name.ends_with(kGgufEnding) || other) continue;
@@ -106,7 +106,7 @@ std::map<std::string, std::vector<File>> GgufModels(
 // Returns true if `which` is the path, its file name, or a part of that between signs other than
 // letters and digits.
 bool Means(const std::string& which, const std::string& path) {
-  const std::string name = LowerCase(FileName(path)), wanted = LowerCase(which);
+  const std::string name = LowerAscii(FileName(path)), wanted = LowerAscii(which);
   if (which == path || wanted == name || wanted + std::string(kGgufEnding) == name) return true;
   for (size_t at = name.find(wanted); at != name.npos; at = name.find(wanted, at + 1)) {
     const size_t end = at + wanted.size();

@@ -508,7 +508,7 @@ const ModelFormat& SavedFormat(std::string_view name) {
 
 const ModelFormat& SavedFormatOf(const fs::path& path) {
   constexpr std::string_view kOthers[] = {".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".npz"};
-  const std::string ending = LowerCase(path.extension().string());
+  const std::string ending = LowerAscii(path.extension().string());
   for (const ModelFormat& format : ModelFormats()) {
     if (format.save != nullptr && !format.ending.empty() && format.ending == ending) return format;
   }
@@ -530,11 +530,11 @@ std::vector<Dtype> SavedDtypes() {
 }
 
 std::string NameOfSaved(Dtype dtype, bool mixed) {
-  return LowerCase(fmt::format("{}{}", DtypeName(dtype), mixed ? "_M" : ""));
+  return LowerAscii(fmt::format("{}{}", DtypeName(dtype), mixed ? "_M" : ""));
 }
 
 std::string SavedDtypeOf(const fs::path& path) {
-  const std::string stem = LowerCase(path.stem().string());
+  const std::string stem = LowerAscii(path.stem().string());
   const auto ends_in = [&](const std::string& name) {
     return stem.size() > name.size() && stem.ends_with(name) &&
            std::string_view("-._").find(stem[stem.size() - name.size() - 1]) != std::string::npos;

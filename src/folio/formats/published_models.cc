@@ -178,7 +178,7 @@ std::string HelpForModelName(std::string_view name) {
                                           "o1",   "o3",    "o4",    "gemini",  "davinci",
                                           "grok", "codex", "palm2", "copilot", "textdavinci"};
   std::string letters, word;  // "GPT-2" as "gpt2" and "gpt-2", "smollm2:135m" as "smollm2-135m"
-  for (const char c : LowerCase(std::string(name))) {
+  for (const char c : LowerAscii(name)) {
     word += c == ':' || c == '_' || c == ' ' ? '-' : c;
     if (word.back() != '-' && word.back() != '.') letters += c;
   }
@@ -205,13 +205,6 @@ const PublishedModel* FindPublishedModel(std::string_view name) {
   const auto models = PublishedModels();
   const auto model = std::ranges::find(models, name, &PublishedModel::name);
   return model == models.end() ? nullptr : &*model;
-}
-
-std::string LowerCase(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return text;
 }
 
 GptConfig SizesOf(const PublishedModel& model) {

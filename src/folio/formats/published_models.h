@@ -29,9 +29,6 @@ const PublishedModel* FindPublishedModel(std::string_view name);
 // meant ("gpt-2", "smollm2:135m"), or that there is none ("gpt-4").
 std::string HelpForModelName(std::string_view name);
 
-// Returns the text with small letters for A to Z.
-std::string LowerCase(std::string text);
-
 // Returns the sizes in the model's configuration, without its files.
 GptConfig SizesOf(const PublishedModel& model);
 

@@ -16,8 +16,8 @@ struct FinalPrediction {
 
 }  // namespace
 
-std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions,
-                                int64_t top) {
+std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions, int64_t top,
+                                const std::function<void(int64_t done)>& on_progress) {
   for (const int64_t position : positions) {
     FOLIO_CHECK(0 <= position && position < trace.T(), "no such position");
   }
@@ -67,6 +67,7 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
             .final_rank = RankOf(found, prediction.likeliest)};
       });
     }
+    if (on_progress) on_progress(begin + rows);
   }
   return cells;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,9 +24,11 @@ struct LensCell {
 
 // The logit lens (nostalgebraist, "interpreting GPT: the logit lens", 2020): every position in
 // `positions`, each in [0,T), through ln_f and the head after each of 0..L blocks. L+1 cells per
-// position, positions outermost. REQUIRES: the trace has kEmbedded and kOutput.
-std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions,
-                                int64_t top);
+// position, positions outermost. `on_progress`, if any, is called with the number of positions done
+// after each few of them, and may throw to stop.
+// REQUIRES: the trace has kEmbedded and kOutput.
+std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> positions, int64_t top,
+                                const std::function<void(int64_t done)>& on_progress = {});
 
 // The logit lens on some positions of a text.
 struct LensView {

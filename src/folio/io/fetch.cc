@@ -301,10 +301,7 @@ bool Transferred(const std::string& url, const WantedFile& wanted, Arrival& arri
 // The address in a header line "Link: <address>; rel="next""; "" for other lines.
 std::string NextOf(std::string_view line) {
   constexpr std::string_view kLink = "link:";
-  const bool link = line.size() > kLink.size() &&
-                    std::ranges::equal(line.substr(0, kLink.size()), kLink, {},
-                                       [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  if (!link) return "";
+  if (LowerAscii(line.substr(0, kLink.size())) != kLink) return "";
   for (const std::string& part : Split(std::string(line.substr(kLink.size())), ',')) {
     const size_t begin = part.find('<'), end = part.find('>');
     if (begin == part.npos || end == part.npos || end < begin) continue;

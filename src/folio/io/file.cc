@@ -76,10 +76,10 @@ constexpr char kSpelling[] = "check the spelling of the path";
   if (error != ENOMEM) ThrowCannotRead(path, error);
   rlimit limit = {};
   const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  const std::string bytes = HumanBytes(static_cast<double>(size));
+  const std::string bytes = HumanBytes(size);
   throw Error(ErrorKind::kResource, fmt::format("cannot map {} into memory", path.string()),
               limited ? fmt::format("it has {}, the address space of this process is limited to {}",
-                                    bytes, HumanBytes(static_cast<double>(limit.rlim_cur)))
+                                    bytes, HumanBytes(limit.rlim_cur))
                       : fmt::format("it has {}, more address space than the system allows", bytes),
               limited ? "raise the limit: ulimit -v unlimited"
                       : "free memory, or raise the limits of the system (vm.overcommit_memory, "

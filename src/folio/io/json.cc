@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/placeholder.h"
 
@@ -486,10 +487,9 @@ size_t JsonReader::Escape(char* out) {
 uint32_t JsonReader::FourHexDigits() {
   uint32_t value = 0;
   for (int i = 0; i < 4; ++i, ++at_) {
-    const char c = at_ < text_.size() ? text_[at_] : '\0';
-    const bool letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    if (!letter && (c < '0' || c > '9')) Fail(at_, "expected four hexadecimal digits");
-    value = value << 4 | static_cast<uint32_t>(letter ? (c & 0xF) + 9 : c - '0');
+    const int digit = at_ < text_.size() ? HexDigit(text_[at_]) : -1;
+    if (digit < 0) Fail(at_, "expected four hexadecimal digits");
+    value = value << 4 | static_cast<uint32_t>(digit);
   }
   return value;
 }

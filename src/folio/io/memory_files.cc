@@ -95,7 +95,7 @@ void MemoryFiles::Add(const std::string& name, uint64_t size, const Reader& read
   if (memory == nullptr) {
     throw Error(ErrorKind::kResource,
                 fmt::format("not enough memory for {}", (path_ / name).string()),
-                fmt::format("its size is {}", HumanBytes(static_cast<double>(size))));
+                fmt::format("its size is {}", HumanBytes(size)));
   }
   const std::shared_ptr<std::byte> held(memory, [](std::byte* p) { operator delete(p, kPage); });
   for (uint64_t at = 0; at < size; at += kPiece) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/utf8.h"
 #include "folio/io/byte_reader.h"
 #include "folio/io/file.h"
@@ -22,10 +23,7 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 bool BeginsAs(std::string_view text, std::string_view lower_case) {
-  return text.size() >= lower_case.size() &&
-         std::ranges::equal(text.substr(0, lower_case.size()), lower_case, [](char a, char b) {
-           return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b;
-         });
+  return LowerAscii(text.substr(0, lower_case.size())) == lower_case;
 }
 
 // The size of the file according to a pointer.

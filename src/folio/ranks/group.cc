@@ -517,7 +517,7 @@ void Workers::Serve(const Work& work) {
       mine[0] = kAnswer + work(share.substr(1));
       if (mine[0].size() > Transport::kMostBytes) {  // a document of a gigabyte in one line
         throw InputError(fmt::format("{} has an answer of {}", group_->NameOf(group_->rank()),
-                                     HumanBytes(static_cast<double>(mine[0].size()))),
+                                     HumanBytes(mine[0].size())),
                          "ranks exchange at most 1 GB at a time", "use one rank");
       }
     } catch (const Error& error) {

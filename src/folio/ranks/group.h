@@ -156,6 +156,10 @@ inline std::string Broadcast(Group* group, const std::string& mine) {
   return group == nullptr ? mine : group->Broadcast(mine);
 }
 
+inline bool IsFirst(const Group* group) {
+  return group == nullptr || group->first();
+}
+
 // An error as a string, for other ranks, and back.
 std::string PackError(const Error& error);
 Error UnpackError(const std::string& packed);
@@ -243,7 +247,7 @@ class Workers {
   Workers(const Workers&) = delete;
 
   int ranks() const { return group_ == nullptr ? 1 : group_->size(); }
-  bool first() const { return group_ == nullptr || group_->first(); }
+  bool first() const { return IsFirst(group_); }
 
   // On the first rank, alternating: distributes shares, by rank, ignoring its own; and waits for
   // the answers of the others, by rank, with "" for its own. Throws the Error of the first rank

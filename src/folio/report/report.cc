@@ -165,10 +165,10 @@ std::string PercentText(double share) {
 
 std::string Slug(std::string_view name) {
   std::string slug;
-  for (const char c : name) {
+  for (const char c : LowerAscii(name)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80 && std::isalnum(byte) != 0) {
-      slug += static_cast<char>(std::tolower(byte));
+      slug += c;
     } else if (!slug.empty() && slug.back() != '-') {
       slug += '-';
     }

@@ -78,8 +78,7 @@ Report FitsReport(const std::vector<ModelMemory>& models, uint64_t memory, int64
   const std::string text = fmt::format(
       "Peak memory to generate with the weights as stored, and to train, one sequence of up to {} "
       "tokens at a time. The last column shows what fits in {}.",
-      WithCommas(tokens),
-      memory == 0 ? "memory of unknown size" : HumanBytes(static_cast<double>(memory)));
+      WithCommas(tokens), memory == 0 ? "memory of unknown size" : HumanBytes(memory));
   return {.parts = {{.text = text, .table = table}},
           .data = {{"memory_bytes", memory}, {"tokens", tokens}}};
 }

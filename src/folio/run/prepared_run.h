@@ -34,7 +34,7 @@ class RunRanks {
 
   Group* group() const { return group_; }
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
-  bool first() const { return group_ == nullptr || group_->first(); }
+  bool first() const { return IsFirst(group_); }
   void Note(const std::string& text) const {
     if (first() && on_note_) on_note_(text);
   }

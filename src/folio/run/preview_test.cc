@@ -54,7 +54,7 @@ TEST(TrainPlan, RefusalNamesTheLargestBatchThatFits) {
   };
   const uint64_t limit = bytes(5);
   EXPECT_TRUE(Contains(Refusal(shape, {.total = limit}), "batches of 8 x 24 tokens need",
-                       HumanBytes(static_cast<double>(limit)), "--batch 5 is the largest that fits",
+                       HumanBytes(limit), "--batch 5 is the largest that fits",
                        "--batch 4 --grad-accumulation 6 gives the same steps of 24 sequences"));
   EXPECT_GT(bytes(6), limit);
 }

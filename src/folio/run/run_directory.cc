@@ -292,9 +292,9 @@ void RequireRoom(const fs::path& run, const fs::space_info& disk, uint64_t freed
   // An unknown number is the largest.
   if (disk.capacity == 0 || disk.available + 1 == 0) return;
   const uint64_t free_bytes = disk.available + freed;
-  const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };
-  const std::string what = fmt::format("the disk of '{}' has {} free, a checkpoint takes {}",
-                                       run.string(), bytes(free_bytes), bytes(checkpoint_bytes));
+  const std::string what =
+      fmt::format("the disk of '{}' has {} free, a checkpoint takes {}", run.string(),
+                  HumanBytes(free_bytes), HumanBytes(checkpoint_bytes));
   if (free_bytes < checkpoint_bytes) {
     throw RuntimeError("not enough disk space for a checkpoint", what,
                        "free some space, or choose an --out on another disk");

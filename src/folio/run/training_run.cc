@@ -317,7 +317,7 @@ class RunInTraining {
     watchdog_.emplace(dir(), checkpoint, data(), data_dir);
     if (data().bytes() > run_.options.hashed_at_once && data().hashed()) {
       run_.ranks.Note(fmt::format("verifying the hashes of {} of tokens during training",
-                                  HumanBytes(static_cast<double>(data().bytes()))));
+                                  HumanBytes(data().bytes())));
       check_.emplace(data_dir.string());
     }
     if (hooks_.on_begin) hooks_.on_begin(trainer.step());
@@ -371,8 +371,7 @@ std::string DescribeRanks(const PreparedRun& run, bool json) {
                  .dump()
            : fmt::format("{}: {} of {} micro-batches, {} threads ({}), {} of memory free",
                          group->NameOf(group->rank()), turns, train.grad_accumulation, Threads(),
-                         SimdTarget(),
-                         HumanBytes(static_cast<double>(ThisMachinesMemory().available)));
+                         SimdTarget(), HumanBytes(ThisMachinesMemory().available));
   return Join(group->Gather(line), "\n") + "\n";
 }
 

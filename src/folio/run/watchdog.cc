@@ -23,10 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr double kInterval = 30;  // seconds
 
-std::string Bytes(uint64_t bytes) {
-  return HumanBytes(static_cast<double>(bytes));
-}
-
 // Warns when a condition becomes bad.
 void Tell(bool bad, bool& told, const std::string& warning) {
   if (bad && !told) LogWarning(warning);
@@ -79,14 +75,14 @@ void Watchdog::Look() {
   Tell(now.memory.available > 0 && now.memory.available < now.memory.total / kFew, low_memory_,
        fmt::format("memory is nearly full: {} of {} are free, and the system may kill this "
                    "process; close other programs",
-                   Bytes(now.memory.available), Bytes(now.memory.total)));
+                   HumanBytes(now.memory.available), HumanBytes(now.memory.total)));
   // An unknown number is the largest, or all are 0.
   const bool known = now.disk.capacity > 0 && now.disk.available + 1 != 0;
   Tell(
       known && now.disk.available < checkpoint_bytes_, low_disk_,
       fmt::format(
           "the disk of '{}' is nearly full: {} free, the next checkpoint takes {}; free some space",
-          run_.string(), Bytes(now.disk.available), Bytes(checkpoint_bytes_)));
+          run_.string(), HumanBytes(now.disk.available), HumanBytes(checkpoint_bytes_)));
   LookAtData();
 }
 

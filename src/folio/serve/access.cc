@@ -116,12 +116,6 @@ bool IsWord(std::string_view text, size_t longest, std::string_view others) {
   });
 }
 
-std::string Lowered(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return small;
-}
-
 AccessKey ParseKey(std::string_view line, size_t number, const std::string& where) {
   const auto fail = [&](const char* cause) {
     throw InputError(fmt::format("{}, line {}: not a valid key", where, number), cause,
@@ -143,7 +137,7 @@ AccessKey ParseKey(std::string_view line, size_t number, const std::string& wher
     return key;
   }
   if (line.substr(0, colon) != kHash) fail("a key contains no ':'");
-  key.sha256 = Lowered(line.substr(colon + 1));
+  key.sha256 = LowerAscii(line.substr(colon + 1));
   if (key.sha256.size() != 64 ||
       key.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
     fail("expected 64 hexadecimal digits after sha256:");
@@ -205,7 +199,7 @@ std::string NameOf(std::string_view host) {
   if (!rest.empty() && (rest[0] != ':' || rest.find_first_not_of("0123456789", 1) != rest.npos)) {
     return "";
   }
-  return Lowered(host.substr(v6 ? 1 : 0, end - (v6 ? 1 : 0)));
+  return LowerAscii(host.substr(v6 ? 1 : 0, end - (v6 ? 1 : 0)));
 }
 
 bool IsOurs(const AccessRules& rules, const std::string& name) {

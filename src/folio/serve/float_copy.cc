@@ -58,8 +58,7 @@ FloatCopy::Weights FloatCopy::Get() {
         503,
         fmt::format(
             "this needs a float32 copy of the model, which is stored as {}: {} of memory, {} free",
-            MatrixDtypeOf(source_), HumanBytes(static_cast<double>(bytes_)),
-            HumanBytes(static_cast<double>(free))),
+            MatrixDtypeOf(source_), HumanBytes(bytes_), HumanBytes(free)),
         "", "needs_memory");
   }
   EndThread();

@@ -76,8 +76,7 @@ void MemoryBudget::Share::Resize(int64_t bytes) {
       throw ApiError(
           413,
           fmt::format("this request needs up to {} of memory, but the limit for all requests is {}",
-                      HumanBytes(static_cast<double>(bytes)),
-                      HumanBytes(static_cast<double>(budget_->bytes_))));
+                      HumanBytes(bytes), HumanBytes(budget_->bytes_)));
     }
     if (budget_->used_.fetch_add(more) + more > budget_->bytes_) {
       budget_->used_ -= more;

@@ -37,12 +37,8 @@ std::string Unpacked(const PageFile& file) {
 
 // "gzip;q=0.5" as "gzip" and whether its weight is not 0.
 std::pair<std::string, bool> CodingOf(std::string_view item) {
-  std::string plain;
-  for (const char c : item) {
-    if (std::isspace(static_cast<unsigned char>(c)) == 0) {
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
+  std::string plain = LowerAscii(item);
+  std::erase_if(plain, [](unsigned char c) { return std::isspace(c) != 0; });
   const std::string coding = plain.substr(0, plain.find(';'));
   const size_t weight = plain.find(";q=");
   const bool wanted =

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "folio/base/strings.h"
+
 namespace folio {
 namespace {
 
@@ -19,12 +21,6 @@ constexpr size_t kMostChunkLine = 1024;  // bytes of what stands between chunks
 
 std::string_view View(boost::beast::string_view text) {
   return {text.data(), text.size()};
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char small = static_cast<char>(c | 0x20);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
 // Visible ASCII without a fragment, whose escapes are escapes.

@@ -64,10 +64,6 @@ T Load(const std::byte* at) {
   return value;
 }
 
-float FromBF16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
 template <class T>
 void Store(T value, std::byte* at) {
   std::memcpy(at, &value, sizeof value);
@@ -131,7 +127,7 @@ void DecodeFloatsTo(const std::byte* data, Dtype from, std::span<Out> out) {
       for (size_t i = 0; i < out.size(); ++i) out[i] = HalfToFloat(Load<uint16_t>(data + 2 * i));
       return;
     case Dtype::kBF16:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = FromBF16(Load<uint16_t>(data + 2 * i));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = ToFloat(Load<BF16>(data + 2 * i));
       return;
     default:
       FOLIO_CHECK(IsBlocked(from), "not a floating dtype");

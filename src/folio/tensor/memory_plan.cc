@@ -96,7 +96,7 @@ Arena::Arena(const MemoryPlan& plan, Memory& memory) {
   }
   memory_ = {memory.Allocate(bytes, parts), FreeArena{&memory, bytes}};
   if (memory_ == nullptr) {
-    throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(double(bytes))),
+    throw Error(ErrorKind::kResource, fmt::format("cannot allocate {}", HumanBytes(bytes)),
                 "the system does not have this much free memory",
                 "lower the batch size, the context or the model's size");
   }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -38,8 +37,7 @@ bool LocaleIsUtf8(const Environment& env) {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = env(name);
     if (!IsSet(value)) continue;
-    std::string text = value;
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string text = LowerAscii(value);
     return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
   }
   return false;
@@ -341,6 +339,11 @@ void RateMeter::Add(double units, double seconds) {
 
 double RateMeter::Eta(double units) const {
   return rate() > 0 ? units / rate() : std::numeric_limits<double>::quiet_NaN();
+}
+
+ProgressField RateMeter::EtaField(double units) const {
+  const double eta = Eta(units);
+  return {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))};
 }
 
 }  // namespace folio

@@ -161,6 +161,7 @@ class RateMeter {
   double rate() const { return known() ? units_ / seconds_ : 0; }  // units per second
   // Seconds for `units` more, or NaN if the rate is not known yet.
   double Eta(double units) const;
+  ProgressField EtaField(double units) const;
 
  private:
   int64_t warm_up_;

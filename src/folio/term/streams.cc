@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "folio/base/error.h"
+#include "folio/base/strings.h"
 #include "folio/base/thread_pool.h"
 #include "folio/base/utf8.h"
 #include "folio/io/json.h"
@@ -214,12 +215,6 @@ Json ParseLine(std::string_view line, int64_t number, const std::string& name,
                      "each line must be " + expected);
   }
   return json;
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 std::string FromHex(const std::string& digits, const std::string& where) {

@@ -68,9 +68,7 @@ std::string_view EncodingOfModel(std::string name) {
       {"tiktoken", "o200k_base"},
   };
   std::erase_if(name, [](char c) { return c == '-' || c == '_' || c == '.' || c == ' '; });
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
+  name = LowerAscii(name);
   for (const auto& [model, encoding] : kModels) {
     if (name.starts_with(model)) return encoding;
   }

@@ -501,7 +501,7 @@ void CheckpointPolicy::Resumed(const TrainState& state, const std::filesystem::p
   begun_step_ = state.step;
   // Any other is of a way that the run has left, or damaged.
   saved_step_ = checkpoint == checkpoints().run() / kLastDir ? state.step : -1;
-  if (saved_step_ < 0 && (group_ == nullptr || group_->first())) checkpoints().Forget(state.step);
+  if (saved_step_ < 0 && IsFirst(group_)) checkpoints().Forget(state.step);
   saved_best_loss_ = state.best_val_loss;
   saved_best_step_ = state.best_step;
 }
@@ -543,7 +543,7 @@ void CheckpointPolicy::Finish(TrainState& state,
       std::rethrow_exception(written->error);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kRuntime) throw;
-      if (group_ != nullptr && !group_->first()) return;
+      if (!IsFirst(group_)) return;
       LogWarning(fmt::format("checkpoint of step {} failed: {}: {}; training continues",
                              written->step, error.what(), error.cause()));
     }

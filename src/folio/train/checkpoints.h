@@ -152,7 +152,7 @@ class CheckpointWriter {
  private:
   struct Copy;
 
-  bool first() const { return ranks_.group == nullptr || ranks_.group->first(); }
+  bool first() const { return IsFirst(ranks_.group); }
   bool MakeRoom();
   bool BeginPieces();
   void GatherState();

@@ -59,7 +59,7 @@ class RankControl {
   explicit RankControl(Group* group) : group_(group) {}
 
   Group* group() const { return group_; }
-  bool first() const { return group_ == nullptr || group_->first(); }
+  bool first() const { return IsFirst(group_); }
 
   // The flags that any rank raises. All ranks call it.
   RankFlags Poll(const RankFlags& mine) const;

@@ -17,10 +17,6 @@ namespace folio {
 
 namespace {
 
-std::string Bytes(uint64_t bytes) {
-  return HumanBytes(static_cast<double>(bytes));
-}
-
 TrainShape WithRecompute(TrainShape shape) {
   shape.options.recompute = true;
   return shape;
@@ -75,7 +71,7 @@ std::string WaysOut(const TrainShape& shape, uint64_t limit) {
     const int64_t recomputed = LargestBatch(WithRecompute(shape), limit);
     if (recomputed == shape.B) {
       ways.push_back(fmt::format("with --recompute this batch fits in {}",
-                                 Bytes(PlannedBytes(WithRecompute(shape)))));
+                                 HumanBytes(PlannedBytes(WithRecompute(shape)))));
     } else if (recomputed > most) {
       ways.push_back(fmt::format("with --recompute the largest is --batch {}", recomputed));
     }
@@ -174,8 +170,8 @@ void RequireTrainingFits(const TrainShape& shape, const MachineMemory& memory) {
   if (memory.total == 0 || bytes <= memory.total) return;
   throw Error(ErrorKind::kResource, "this run does not fit in memory",
               fmt::format("batches of {} x {} tokens need {}, the machine has {}", shape.B, shape.T,
-                          bytes == UINT64_MAX ? "a size that overflows" : Bytes(bytes),
-                          Bytes(memory.total)),
+                          bytes == UINT64_MAX ? "a size that overflows" : HumanBytes(bytes),
+                          HumanBytes(memory.total)),
               WaysOut(shape, memory.total));
 }
 
@@ -184,14 +180,14 @@ std::string MemoryWarning(uint64_t bytes, const MachineMemory& memory) {
   return fmt::format(
       "this needs {} of memory, but only {} are free: the system may swap or kill the process; "
       "close other programs, or use a smaller --batch",
-      Bytes(bytes), Bytes(memory.available));
+      HumanBytes(bytes), HumanBytes(memory.available));
 }
 
 std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside) {
   const PlanTotals totals(PlanOf(shape));
   std::string text;
   const auto line = [&](const char* name, size_t bytes, const std::string& more = "") {
-    text += fmt::format("{:<12} {:>9}{}\n", name, Bytes(bytes), more);
+    text += fmt::format("{:<12} {:>9}{}\n", name, HumanBytes(bytes), more);
   };
   line("weights", totals.weights);
   line("gradients", totals.gradients);
@@ -201,11 +197,11 @@ std::string DescribePlan(const TrainShape& shape, const MemoryBeside& beside) {
   std::string saved;
   if (recompute.saved() > 0) {
     saved = fmt::format("; --recompute {} {}", shape.options.recompute ? "saves" : "would save",
-                        Bytes(recompute.saved()));
+                        HumanBytes(recompute.saved()));
   }
   line("activations", totals.activations,
-       fmt::format(" ({} of them logits; {} x {} tokens{})", Bytes(totals.logits), shape.B, shape.T,
-                   saved));
+       fmt::format(" ({} of them logits; {} x {} tokens{})", HumanBytes(totals.logits), shape.B,
+                   shape.T, saved));
   line("checkpoint", beside.checkpoint,
        beside.checkpoint > 0
            ? " (a copy, written during training)"

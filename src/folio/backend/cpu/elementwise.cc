@@ -76,16 +76,11 @@ void ResidualOf(const Dropout& dropout, const float* residual, const Tensor& x, 
 // out = residual + factor * dropout(x) for rows [begin, end); with a residual out is not BF16.
 void ResidualRows(const Dropout& dropout, const float* residual, const Tensor& x, float factor,
                   const Tensor& out, int64_t begin, int64_t end) {
-  const bool half_x = x.dtype() == Dtype::kBF16, half_out = out.dtype() == Dtype::kBF16;
-  if (half_x && half_out) {
-    ResidualOf<BF16, BF16>(dropout, residual, x, factor, out, begin, end);
-  } else if (half_x) {
-    ResidualOf<BF16, float>(dropout, residual, x, factor, out, begin, end);
-  } else if (half_out) {
-    ResidualOf<float, BF16>(dropout, residual, x, factor, out, begin, end);
-  } else {
-    ResidualOf<float, float>(dropout, residual, x, factor, out, begin, end);
-  }
+  WithNumber(x.dtype(), [&]<class In>(In) {
+    WithNumber(out.dtype(), [&]<class Out>(Out) {
+      ResidualOf<In, Out>(dropout, residual, x, factor, out, begin, end);
+    });
+  });
 }
 
 template <class T>
@@ -111,13 +106,11 @@ void ActivationGradientOf(const ActivationBackward& op, int64_t begin, int64_t e
 }
 
 void ActivationRange(const ActivationForward& op, int64_t begin, int64_t end) {
-  op.x.dtype() == Dtype::kBF16 ? ActivationOf<BF16>(op, begin, end)
-                               : ActivationOf<float>(op, begin, end);
+  WithNumber(op.x.dtype(), [&]<class T>(T) { ActivationOf<T>(op, begin, end); });
 }
 
 void ActivationGradientRange(const ActivationBackward& op, int64_t begin, int64_t end) {
-  op.x.dtype() == Dtype::kBF16 ? ActivationGradientOf<BF16>(op, begin, end)
-                               : ActivationGradientOf<float>(op, begin, end);
+  WithNumber(op.x.dtype(), [&]<class T>(T) { ActivationGradientOf<T>(op, begin, end); });
 }
 
 // Rows [begin, end) of an array gate | up.
@@ -136,7 +129,7 @@ void GatedOf(const GatedForward& op, int64_t begin, int64_t end) {
 }
 
 void GatedRows(const GatedForward& op, int64_t begin, int64_t end) {
-  op.x.dtype() == Dtype::kBF16 ? GatedOf<BF16>(op, begin, end) : GatedOf<float>(op, begin, end);
+  WithNumber(op.x.dtype(), [&]<class T>(T) { GatedOf<T>(op, begin, end); });
 }
 
 // Computes the gradients of gate and up, with `g` the result's gradient.
@@ -176,8 +169,7 @@ void GatedGradientOf(const GatedBackward& op, int64_t begin, int64_t end) {
 }
 
 void GatedGradientRows(const GatedBackward& op, int64_t begin, int64_t end) {
-  op.x.dtype() == Dtype::kBF16 ? GatedGradientOf<BF16>(op, begin, end)
-                               : GatedGradientOf<float>(op, begin, end);
+  WithNumber(op.x.dtype(), [&]<class T>(T) { GatedGradientOf<T>(op, begin, end); });
 }
 
 double SumOfSquaresRange(const float* x, int64_t n) {

@@ -72,14 +72,9 @@ void GatedAddOf(const GatedAddForward& op, float factor, int64_t begin, int64_t 
 }
 
 void GatedAddRows(const GatedAddForward& op, float factor, int64_t begin, int64_t end) {
-  const bool half_x = op.x.dtype() == Dtype::kBF16, half_out = op.out.dtype == Dtype::kBF16;
-  if (half_x) {
-    half_out ? GatedAddOf<BF16, BF16>(op, factor, begin, end)
-             : GatedAddOf<BF16, float>(op, factor, begin, end);
-  } else {
-    half_out ? GatedAddOf<float, BF16>(op, factor, begin, end)
-             : GatedAddOf<float, float>(op, factor, begin, end);
-  }
+  WithNumber(op.x.dtype(), [&]<class X>(X) {
+    WithNumber(op.out.dtype, [&]<class Out>(Out) { GatedAddOf<X, Out>(op, factor, begin, end); });
+  });
 }
 
 template <class X, class Out, class DX>
@@ -131,25 +126,16 @@ void GatedAddGradientOf(const GatedAddBackward& op, float scale, float factor, i
   }
 }
 
-template <class X, class Out>
-void GatedAddGradientFor(const GatedAddBackward& op, float scale, float factor, int64_t begin,
-                         int64_t end, double* sums) {
-  op.d_x.dtype() == Dtype::kBF16
-      ? GatedAddGradientOf<X, Out, BF16>(op, scale, factor, begin, end, sums)
-      : GatedAddGradientOf<X, Out, float>(op, scale, factor, begin, end, sums);
-}
-
 // `sums` are those of d_factor and of d_weight, followed by room for G numbers.
 void GatedAddGradientRows(const GatedAddBackward& op, float scale, float factor, int64_t begin,
                           int64_t end, double* sums) {
-  const bool half_x = op.x.dtype() == Dtype::kBF16, half_out = op.d_out.dtype == Dtype::kBF16;
-  if (half_x) {
-    half_out ? GatedAddGradientFor<BF16, BF16>(op, scale, factor, begin, end, sums)
-             : GatedAddGradientFor<BF16, float>(op, scale, factor, begin, end, sums);
-  } else {
-    half_out ? GatedAddGradientFor<float, BF16>(op, scale, factor, begin, end, sums)
-             : GatedAddGradientFor<float, float>(op, scale, factor, begin, end, sums);
-  }
+  WithNumber(op.x.dtype(), [&]<class X>(X) {
+    WithNumber(op.d_out.dtype, [&]<class Out>(Out) {
+      WithNumber(op.d_x.dtype(), [&]<class DX>(DX) {
+        GatedAddGradientOf<X, Out, DX>(op, scale, factor, begin, end, sums);
+      });
+    });
+  });
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE

@@ -143,11 +143,8 @@ void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end
 // d_x for rows [begin, end), and their sums for d_weight and d_bias, (C) each, overwritten.
 void LayerNormGradientRows(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
                            float* d_bias) {
-  if (op.d_out.dtype() == Dtype::kBF16) {
-    LayerNormGradientOf<BF16>(op, begin, end, d_weight, d_bias);
-  } else {
-    LayerNormGradientOf<float>(op, begin, end, d_weight, d_bias);
-  }
+  WithNumber(op.d_out.dtype(),
+             [&]<class T>(T) { LayerNormGradientOf<T>(op, begin, end, d_weight, d_bias); });
 }
 
 template <class T>
@@ -217,8 +214,7 @@ void RmsNormRowsOf(const RmsNormForward& op, const float* factors, int64_t begin
 }
 
 void RmsNormRows(const RmsNormForward& op, const float* factors, int64_t begin, int64_t end) {
-  op.out.dtype() == Dtype::kBF16 ? RmsNormRowsOf<BF16>(op, factors, begin, end)
-                                 : RmsNormRowsOf<float>(op, factors, begin, end);
+  WithNumber(op.out.dtype(), [&]<class T>(T) { RmsNormRowsOf<T>(op, factors, begin, end); });
 }
 
 template <class T>
@@ -238,8 +234,8 @@ void RmsNormGradientOf(const RmsNormBackward& op, const float* factors, int64_t 
 // d_x for rows [begin, end), and their sum for d_weight (C), which is added to unless it is null.
 void RmsNormGradientRows(const RmsNormBackward& op, const float* factors, int64_t begin,
                          int64_t end, float* d_weight) {
-  op.d_out.dtype() == Dtype::kBF16 ? RmsNormGradientOf<BF16>(op, factors, begin, end, d_weight)
-                                   : RmsNormGradientOf<float>(op, factors, begin, end, d_weight);
+  WithNumber(op.d_out.dtype(),
+             [&]<class T>(T) { RmsNormGradientOf<T>(op, factors, begin, end, d_weight); });
 }
 
 template <class T>
@@ -260,8 +256,7 @@ void HeadNormRowsOf(const HeadNormForward& op, const float* factors, int64_t beg
 }
 
 void HeadNormRows(const HeadNormForward& op, const float* factors, int64_t begin, int64_t end) {
-  op.x.dtype == Dtype::kBF16 ? HeadNormRowsOf<BF16>(op, factors, begin, end)
-                             : HeadNormRowsOf<float>(op, factors, begin, end);
+  WithNumber(op.x.dtype, [&]<class T>(T) { HeadNormRowsOf<T>(op, factors, begin, end); });
 }
 
 template <class T>
@@ -296,15 +291,14 @@ void HeadNormSumsOf(const HeadNormSums& op, const float* factors, int64_t begin,
 }
 
 void HeadNormSumsRows(const HeadNormSums& op, const float* factors, int64_t begin, int64_t end) {
-  op.x.dtype == Dtype::kBF16 ? HeadNormSumsOf<BF16>(op, factors, begin, end)
-                             : HeadNormSumsOf<float>(op, factors, begin, end);
+  WithNumber(op.x.dtype, [&]<class T>(T) { HeadNormSumsOf<T>(op, factors, begin, end); });
 }
 
 // Like RmsNormGradientRows, with d_weight (group).
 void HeadNormGradientRows(const HeadNormBackward& op, const float* factors, int64_t begin,
                           int64_t end, float* d_weight) {
-  op.d_x.dtype == Dtype::kBF16 ? HeadNormGradientOf<BF16>(op, factors, begin, end, d_weight)
-                               : HeadNormGradientOf<float>(op, factors, begin, end, d_weight);
+  WithNumber(op.d_x.dtype,
+             [&]<class T>(T) { HeadNormGradientOf<T>(op, factors, begin, end, d_weight); });
 }
 
 // factors[c] = (weight[c] + offset) * scale

@@ -57,8 +57,7 @@ void RotaryRowsOf(const Rotary& op, int64_t begin, int64_t end) {
 }
 
 void RotaryRows(const Rotary& op, int64_t begin, int64_t end) {
-  op.x.dtype == Dtype::kBF16 ? RotaryRowsOf<BF16>(op, begin, end)
-                             : RotaryRowsOf<float>(op, begin, end);
+  WithNumber(op.x.dtype, [&]<class T>(T) { RotaryRowsOf<T>(op, begin, end); });
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE

@@ -103,11 +103,7 @@ void CrossEntropyGradientOf(const CrossEntropyBackward& op, int64_t row) {
 }
 
 void CrossEntropyGradientRow(const CrossEntropyBackward& op, int64_t row) {
-  if (op.d_logits.dtype() == Dtype::kBF16) {
-    CrossEntropyGradientOf<BF16>(op, row);
-  } else {
-    CrossEntropyGradientOf<float>(op, row);
-  }
+  WithNumber(op.d_logits.dtype(), [&]<class T>(T) { CrossEntropyGradientOf<T>(op, row); });
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE

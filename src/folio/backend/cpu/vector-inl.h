@@ -128,6 +128,12 @@ HWY_INLINE void StorePart(hn::Vec<D> v, D d, BF16* p, int64_t n) {
   StorePart(Round(d, v), Bf16Tag<D>(), reinterpret_cast<uint16_t*>(p), n);
 }
 
+// Calls f(BF16()) or f(float()), as the dtype says.
+template <class F>
+void WithNumber(Dtype dtype, const F& f) {
+  dtype == Dtype::kBF16 ? f(BF16()) : f(float());
+}
+
 // Below, an array is of float or of BF16; f takes and returns vectors of float32.
 
 // out[i] = f(in[i]...) for i in [0, n). `out` may be one of `in`.

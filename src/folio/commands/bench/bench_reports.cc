@@ -138,9 +138,8 @@ std::vector<Cell> FactsOf(const BenchTrainOptions& options, const BenchTrainResu
       {"peak_share", "", result.peak_share()},
       {"peak_memory_bytes",
        "memory",
-       {fmt::format("{} resident at peak, {} planned",
-                    HumanBytes(static_cast<double>(result.peak_memory_bytes)),
-                    HumanBytes(static_cast<double>(result.planned_bytes))),
+       {fmt::format("{} resident at peak, {} planned", HumanBytes(result.peak_memory_bytes),
+                    HumanBytes(result.planned_bytes)),
         result.peak_memory_bytes}},
       {"peak_bytes", "", result.planned_bytes},
       {"last_loss", "", result.last_loss}};

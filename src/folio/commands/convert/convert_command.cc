@@ -103,9 +103,9 @@ class ConvertCommand final : public Command {
         "parameters   {}\n"
         "compared     {} tensors: each is the source's in its dtype\n"
         "logits       of {} tokens differ by at most {:.2g}, the largest is {:.3g}\n",
-        made.from.string(), made.from_format, to_, format_,
-        HumanBytes(static_cast<double>(made.bytes)), dtype_, WithCommas(made.parameters),
-        made.tensors, made.prompt, made.logit_difference, made.largest_logit);
+        made.from.string(), made.from_format, to_, format_, HumanBytes(made.bytes), dtype_,
+        WithCommas(made.parameters), made.tensors, made.prompt, made.logit_difference,
+        made.largest_logit);
   }
 
   std::string ResultJson(const Converted& made) const {

@@ -221,8 +221,7 @@ class StoriesCommand final : public Command {
     AtomicFile file(out_);
     tell([&](const std::string& text) { file.Write(text); });
     file.Commit();
-    context.console.Note(
-        fmt::format("wrote {} ({})", out_, HumanBytes(static_cast<double>(file.written()))));
+    context.console.Note(fmt::format("wrote {} ({})", out_, HumanBytes(file.written())));
     return 0;
   }
 

@@ -234,9 +234,7 @@ class MeasureReport {
     const std::string speed = fmt::format("{:.0f}", tokens_per_second_);
     state.fields.push_back({"tokens_per_second", speed, speed + " tok/s"});
     if (progress.total > 0 && rate_.known()) {
-      const double eta = rate_.Eta(static_cast<double>(progress.total - progress.done));
-      state.fields.push_back(
-          {"eta_seconds", fmt::format("{:.0f}", eta), "eta " + HumanSeconds(eta)});
+      state.fields.push_back(rate_.EtaField(static_cast<double>(progress.total - progress.done)));
     }
     progress_.Show(state);
   }

@@ -262,8 +262,7 @@ Report DescribeModel(const fs::path& path, const fs::path& adapter) {
       {"path", "path", seen.path.string()},
       {"format", "", seen.format->name},
       {"file_bytes", "", seen.bytes},
-      {"", "format",
-       fmt::format("{}, {}", seen.format->title, HumanBytes(static_cast<double>(seen.bytes)))},
+      {"", "format", fmt::format("{}, {}", seen.format->title, HumanBytes(seen.bytes))},
       {"stored", "", stored}};
   const auto add = [&](const std::vector<Cell>& more) {
     facts.insert(facts.end(), more.begin(), more.end());

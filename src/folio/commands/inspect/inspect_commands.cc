@@ -161,19 +161,15 @@ class InspectLensCommand final : public Command {
 
  private:
   void Look(const Context& context, const OpenedModel& model, LensView& view) const {
-    constexpr size_t kAtOnce = 64;
     const Trace trace(*model.backend, *model.weights, view.text.ids,
                       {TracePoint::kEmbedded, TracePoint::kOutput}, view.text.mask);
     Progress progress(context.console, context.progress_mode);
     ProgressState state{.unit = "position", .total = std::ssize(view.positions), .fields = {}};
-    for (size_t i = 0; i < view.positions.size(); i += kAtOnce) {
+    view.cells = LogitLens(trace, view.positions, top_, [&](int64_t done) {
       ThrowIfStopRequested();
-      const auto some =
-          std::span(view.positions).subspan(i, std::min(kAtOnce, view.positions.size() - i));
-      for (LensCell& cell : LogitLens(trace, some, top_)) view.cells.push_back(std::move(cell));
-      state.done += static_cast<int64_t>(some.size());
+      state.done = done;
       progress.Show(state);
-    }
+    });
   }
 
   ViewFlags view_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <numeric>
@@ -52,9 +51,7 @@ ModelText Checked(const OpenedModel& model, std::string name, std::vector<int32_
 
 // ".png" for "a.PNG"; "" for a name without an extension.
 std::string KindOfFile(const std::string& path) {
-  std::string kind = fs::path(path).extension().string();
-  for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return kind;
+  return LowerAscii(fs::path(path).extension().string());
 }
 
 // (T,T): a number is added to the score of its query and key, false hides the key.

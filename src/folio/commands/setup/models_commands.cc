@@ -140,7 +140,7 @@ class ModelsCommand final : public Command {
                       {"path", model.path.string()},
                       {"bytes", model.bytes},
                       {"fetched_at", model.fetched_at}});
-      rows.push_back({model.name, model.kind, HumanBytes(static_cast<double>(model.bytes)), when});
+      rows.push_back({model.name, model.kind, HumanBytes(model.bytes), when});
       bytes += model.bytes;
     }
     if (context.console.json()) {
@@ -149,7 +149,7 @@ class ModelsCommand final : public Command {
       context.console.Note("no models; folio fetch --list shows what can be downloaded");
     } else {
       context.console.Result(RenderTable({"model", "kind", ">size", "fetched"}, rows));
-      context.console.Note(fmt::format("total {}", HumanBytes(static_cast<double>(bytes))));
+      context.console.Note(fmt::format("total {}", HumanBytes(bytes)));
     }
     return 0;
   }
@@ -178,8 +178,7 @@ class ModelsRemoveCommand final : public Command {
         const Json json = {{"schema", 1}, {"removed", name}, {"bytes", bytes}};
         context.console.Result(json.dump() + "\n");
       } else {
-        context.console.Note(
-            fmt::format("removed {}, {} freed", name, HumanBytes(static_cast<double>(bytes))));
+        context.console.Note(fmt::format("removed {}, {} freed", name, HumanBytes(bytes)));
       }
     }
     return 0;

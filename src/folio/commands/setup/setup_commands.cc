@@ -151,8 +151,7 @@ Report MachineReport() {
       {"processors", "", processors},
       {"memory_available_bytes",
        "memory",
-       {fmt::format("{} free of {}", HumanBytes(static_cast<double>(memory.available)),
-                    HumanBytes(static_cast<double>(memory.total))),
+       {fmt::format("{} free of {}", HumanBytes(memory.available), HumanBytes(memory.total)),
         memory.available}},
       {"memory_total_bytes", "", memory.total},
       {"disk_available_bytes", "disk", Value::Bytes(disk).In(" free here")}};

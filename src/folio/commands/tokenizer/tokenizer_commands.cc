@@ -389,11 +389,7 @@ class Phase {
     done_ = done;
     seconds_ = now;
     std::vector<ProgressField> fields;
-    if (total > 0) {
-      const double eta = rate_.Eta(static_cast<double>(total - done));
-      fields.push_back(
-          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
-    }
+    if (total > 0) fields.push_back(rate_.EtaField(static_cast<double>(total - done)));
     progress_.Show({unit_, done, total, fields});
   }
 

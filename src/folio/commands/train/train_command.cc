@@ -129,14 +129,12 @@ class TrainScreen {
     const int64_t every = settings_.config.log.every;
     const bool milestone = (every > 0 && done % every == 0) || done == train.max_steps;
     if (!progress_.Due(milestone)) return;
-    const double eta = rate_.Eta(static_cast<double>(train.max_steps - done));
     ProgressState state{"step", done, train.max_steps, {}};
     const double mean = mean_loss_ / mean_weight_;
     state.fields.push_back(
         {"loss", fmt::format("{:.4f}", *m.loss), fmt::format("loss {:.4f}", mean)});
     if (rate_.known()) {
-      state.fields.push_back(
-          {"eta_seconds", fmt::format("{:.0f}", eta), fmt::format("eta {}", HumanSeconds(eta))});
+      state.fields.push_back(rate_.EtaField(static_cast<double>(train.max_steps - done)));
     }
     if (val_loss_) {
       state.fields.push_back({"val_loss", fmt::format("{:.4f}", *val_loss_),
@@ -234,8 +232,7 @@ class TrainScreen {
     if (trained_seconds_ > 0) {
       const double speed = trained_tokens_ / trained_seconds_;
       text += fmt::format("{} tokens/s in training; peak memory {}\n",
-                          WithCommas(static_cast<int64_t>(speed)),
-                          HumanBytes(static_cast<double>(PeakMemoryBytes())));
+                          WithCommas(static_cast<int64_t>(speed)), HumanBytes(PeakMemoryBytes()));
     }
     if (result.evaluation) {
       text += fmt::format(
