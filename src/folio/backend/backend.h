@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "folio/backend/ops.h"
-#include "folio/tensor/memory.h"
+#include "folio/tensor/tensor.h"
 
 namespace folio {
 

@@ -15,7 +15,7 @@
 
 #include "folio/backend/operands.h"
 #include "folio/base/check.h"
-#include "folio/tensor/memory.h"
+#include "folio/tensor/tensor.h"
 
 namespace folio {
 namespace {

@@ -21,7 +21,7 @@
 #include "folio/io/posix.h"
 #include "folio/io/torch_file.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 namespace {

@@ -10,7 +10,7 @@
 #include "folio/model/config.h"
 #include "folio/model/lora.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

@@ -10,7 +10,7 @@
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 namespace {

@@ -8,7 +8,7 @@
 #include "folio/base/rng.h"
 #include "folio/model/params.h"
 #include "folio/model/transformer.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 // Small models for the tests of this room and of those above it.
 

@@ -8,7 +8,7 @@
 #include "folio/base/thread_pool.h"
 #include "folio/model/layers/mlp.h"
 #include "folio/model/shard_weights.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 namespace {

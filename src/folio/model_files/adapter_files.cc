@@ -26,7 +26,7 @@
 #include "folio/model_files/families.h"
 #include "folio/model_files/unknown_keys.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

@@ -14,7 +14,7 @@
 #include "folio/base/strings.h"
 #include "folio/model/block.h"
 #include "folio/model_files/families/tables.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "folio/io/tensor_file.h"
 #include "folio/model/params.h"
-#include "folio/tensor/memory.h"
+#include "folio/tensor/tensor.h"
 
 namespace folio {
 

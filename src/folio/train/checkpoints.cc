@@ -21,7 +21,7 @@
 #include "folio/model/lora.h"
 #include "folio/model_files/adapter_files.h"
 #include "folio/model_files/checkpoint.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/train/run_log.h"
 
 namespace folio {

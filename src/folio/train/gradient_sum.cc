@@ -7,7 +7,6 @@
 #include "folio/base/check.h"
 #include "folio/base/thread_pool.h"
 #include "folio/tensor/dtype.h"
-#include "folio/tensor/mirror.h"
 
 namespace folio {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

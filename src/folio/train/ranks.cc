@@ -7,7 +7,7 @@
 #include "folio/base/log.h"
 #include "folio/base/math.h"
 #include "folio/model/shard_weights.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

@@ -12,7 +12,7 @@ std::filesystem::path Rollback::Checkpoint(const std::filesystem::path& run, Gro
                                            const TrainState& state, bool allowed) const {
   std::string where = "no checkpoint had been written", how;
   try {
-    const std::filesystem::path good =
+    std::filesystem::path good =
         BroadcastResult(group, [&] { return SoundCheckpoint(run, first_lost_step_).string(); });
     if (allowed) return good;
     where = fmt::format("the last good checkpoint is {} (step {})", good.string(), SavedStep(good));

@@ -16,7 +16,7 @@
 #include "folio/io/posix.h"
 #include "folio/model/config.h"
 #include "folio/model/shard_weights.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 

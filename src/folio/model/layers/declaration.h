@@ -7,7 +7,7 @@
 #include "folio/model/context.h"
 #include "folio/model/lora.h"
 #include "folio/model/param_row.h"
-#include "folio/tensor/mirror.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 
@@ -54,7 +54,7 @@ struct BufferRow {
   Dtype dtype;
   Shape shape;
   Beyond beyond = Beyond::kNothing;
-  Tensor* mirror = nullptr;  // where its mirror goes, if the host uses it too (tensor/mirror.h)
+  Tensor* mirror = nullptr;  // where its mirror goes, if the host uses it too (memory_plan.h)
 };
 
 // Takes the declarations of a pass's buffers, layer by layer, and hands each to visit(row, slot).
