@@ -159,6 +159,7 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
   Memory& memory() override { return memory_; }
 
   void Wait() override {
+    const std::scoped_lock lock(mutex_);
     for (const std::function<void()>& operation : std::exchange(pending_, {})) operation();
   }
 
@@ -168,6 +169,7 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
       FOLIO_CHECK(operand.count() == 0 || memory_.Has(operand.data()),
                   fmt::format("{} of {} is not in the backend's memory", operand.name, Op::kName));
     }
+    const std::scoped_lock lock(mutex_);
     pending_.push_back([this, op] { memory_.Open(Op::kName, [&] { cpu_->Run(op); }); });
     if (order_ == FencedOrder::kAtOnce) Wait();
   }
@@ -175,6 +177,7 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
  private:
   FencedOrder order_;
   std::unique_ptr<Backend> cpu_ = MakeCpuBackend();
+  std::recursive_mutex mutex_;  // a thread that writes a checkpoint reads the memory
   std::vector<std::function<void()>> pending_;
   FencedMemory memory_{[this] { Wait(); }};
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <utility>
 #include <variant>
@@ -466,11 +467,29 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
   return model;
 }
 
+namespace {
+
+// The host's copies of tensors that are read one after the other, each by several threads.
+class SharedHostCopy {
+ public:
+  const Tensor& Of(const Tensor& x) {
+    if (x.on_host()) return x;
+    const std::scoped_lock lock(mutex_);
+    return last_.Of(x);
+  }
+
+ private:
+  std::mutex mutex_;
+  LastHostCopy last_;
+};
+
+}  // namespace
+
 std::vector<TensorToWrite> TensorsToWrite(const GptWeights& weights, const GptConfig& described,
                                           const Family& family, FileFormat format, Dtype matrices) {
   const auto ours = TensorsByName(weights);
   std::vector<TensorToWrite> tensors;
-  const auto copy = std::make_shared<LastHostCopy>();
+  const auto copy = std::make_shared<SharedHostCopy>();
   const ParamTable table(described);
   for (const ParamInfo& info : table.params()) {
     const bool transposed = TransformOf(family, format, info) == Transform::kTranspose;
