@@ -86,6 +86,15 @@ void ValidateLongRope(const GptConfig& config, const std::string& where) {
   }
 }
 
+// A list of rows, into which they are moved.
+template <class... Rows>
+std::vector<GptRow> Moved(Rows&&... rows) {
+  std::vector<GptRow> all;
+  all.reserve(sizeof...(rows));
+  (all.emplace_back(std::forward<Rows>(rows)), ...);
+  return all;
+}
+
 }  // namespace
 
 std::string NearestDivisors(int64_t n, int64_t d) {
@@ -117,7 +126,7 @@ std::vector<GptRow> GptConfig::Rows() {
   using enum GptRow::Role;
   using C = GptConfig;
   constexpr double kMaxSize = 1 << 30;
-  return {
+  return Moved(
       Field{"model_type", &model_type,
             "model type (as in Hugging Face's config.json) to write; default: the first that can "
             "represent the model"},
@@ -369,8 +378,7 @@ std::vector<GptRow> GptConfig::Rows() {
               "of both, of neither, or only of mlp.c_proj"),
           kOfTraining),
       Field{"bos_token_id", &bos_token_id, "token that begins a text, if any", 0, kMaxSize},
-      Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize},
-  };
+      Field{"eos_token_id", &eos_token_id, "token that ends a text, if any", 0, kMaxSize});
 }
 
 std::vector<Field> GptConfig::Fields() {
