@@ -10,17 +10,19 @@ namespace folio {
 
 std::filesystem::path Rollback::Checkpoint(const std::filesystem::path& run, Group* group,
                                            const TrainState& state, bool allowed) const {
-  std::string where = "no checkpoint had been written", how;
+  std::filesystem::path good;
   try {
-    std::filesystem::path good =
-        BroadcastResult(group, [&] { return SoundCheckpoint(run, first_lost_step_).string(); });
-    if (allowed) return good;
+    good = BroadcastResult(group, [&] { return SoundCheckpoint(run, first_lost_step_).string(); });
+  } catch (const Error&) {  // there is none
+  }
+  if (allowed && !good.empty()) return good;
+  std::string where = "no checkpoint had been written", how;
+  if (!good.empty()) {
     where = fmt::format("the last good checkpoint is {} (step {})", good.string(), SavedStep(good));
     how = ", or continue from the checkpoint with --resume";
     if (good != run / kLastDir) {
       how += fmt::format(" after removing {}", (run / kLastDir).string());
     }
-  } catch (const Error&) {  // there is none
   }
   const std::string before =
       state.rollbacks > 0
