@@ -173,13 +173,14 @@ Dtype CheckRowNorm(const Op& op, std::string_view name, const Tensor& out) {
   const Dtype number = NumberDtype(kName, "x", op.x);
   const int64_t N = op.x.dim(0), C = op.x.dim(1);
   FOLIO_CHECK(C >= 1, fmt::format("{}: rows without elements have no mean", kName));
-  CheckOptional(kName, "weight", op.weight, number, {C});
-  CheckOperand(kName, "rstd", op.rstd, number, {N});
-  const bool low = CheckLow(kName, name, out, number, {N, C});
   if constexpr (requires { op.mean; }) {
     CheckOperand(kName, "weight", op.weight, number, {C});
     CheckOperand(kName, "mean", op.mean, number, {N});
+  } else {
+    CheckOptional(kName, "weight", op.weight, number, {C});
   }
+  CheckOperand(kName, "rstd", op.rstd, number, {N});
+  const bool low = CheckLow(kName, name, out, number, {N, C});
   if constexpr (requires { op.d_x; }) {
     CheckOperand(kName, "d_x", op.d_x, number, {N, C});
     CheckOptional(kName, "d_weight", op.d_weight, number, {C});
