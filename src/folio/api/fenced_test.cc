@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "folio/api/model.h"
-#include "folio/backend/fenced_backend.h"
+#include "folio/backend/test_fenced_orders.h"
 #include "folio/infer/test_small_model.h"
 #include "tests/kit/directory.h"
 
@@ -52,12 +52,7 @@ TEST_P(FencedModels, AreSavedAsOthersAre) {
   EXPECT_TRUE(FilesBelow(At("fenced")) == FilesBelow(At("cpu")));
 }
 
-std::string OrderName(const testing::TestParamInfo<FencedOrder>& test) {
-  return test.param == FencedOrder::kLate ? "late" : "at_once";
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, FencedModels,
-                         testing::Values(FencedOrder::kAtOnce, FencedOrder::kLate), OrderName);
+INSTANTIATE_TEST_SUITE_P(Orders, FencedModels, FencedOrders(), FencedOrderName);
 
 }  // namespace
 }  // namespace folio

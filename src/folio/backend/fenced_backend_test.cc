@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "folio/backend/test_fenced_orders.h"
 #include "folio/tensor/memory_plan.h"
 
 namespace folio {
@@ -97,10 +98,7 @@ TEST_P(Fence, AnOperandOfTheHostIsNamed) {
                "out of residual_forward is not in the backend's memory");
 }
 
-INSTANTIATE_TEST_SUITE_P(Orders, Fence, testing::Values(FencedOrder::kAtOnce, FencedOrder::kLate),
-                         [](const auto& test) {
-                           return test.param == FencedOrder::kLate ? "late" : "at_once";
-                         });
+INSTANTIATE_TEST_SUITE_P(Orders, Fence, FencedOrders(), FencedOrderName);
 
 // With late operations, numbers that nobody waited for are not there yet.
 TEST(LateOperations, AMissedWaitReadsOldNumbers) {

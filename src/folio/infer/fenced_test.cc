@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/fenced_backend.h"
+#include "folio/backend/test_fenced_orders.h"
 #include "folio/infer/beam_search.h"
 #include "folio/infer/decode_batch.h"
 #include "folio/infer/pooling.h"
@@ -90,12 +90,7 @@ TEST_P(FencedWriting, HasTheTextsOfTheCpu) {
   }
 }
 
-std::string OrderName(const testing::TestParamInfo<FencedOrder>& test) {
-  return test.param == FencedOrder::kLate ? "late" : "at_once";
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, FencedWriting,
-                         testing::Values(FencedOrder::kAtOnce, FencedOrder::kLate), OrderName);
+INSTANTIATE_TEST_SUITE_P(Orders, FencedWriting, FencedOrders(), FencedOrderName);
 
 }  // namespace
 }  // namespace folio

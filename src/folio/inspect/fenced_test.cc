@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/fenced_backend.h"
+#include "folio/backend/test_fenced_orders.h"
 #include "folio/eval/test_measured_model.h"
 #include "folio/inspect/activation_stats.h"
 #include "folio/inspect/embeddings.h"
@@ -66,12 +66,7 @@ TEST_P(FencedLooking, HasTheNumbersOfTheCpu) {
   EXPECT_EQ(Looked(fenced), expected);
 }
 
-std::string OrderName(const testing::TestParamInfo<FencedOrder>& test) {
-  return test.param == FencedOrder::kLate ? "late" : "at_once";
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, FencedLooking,
-                         testing::Values(FencedOrder::kAtOnce, FencedOrder::kLate), OrderName);
+INSTANTIATE_TEST_SUITE_P(Orders, FencedLooking, FencedOrders(), FencedOrderName);
 
 }  // namespace
 }  // namespace folio

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "folio/backend/fenced_backend.h"
+#include "folio/backend/test_fenced_orders.h"
 #include "folio/model/adapters.h"
 #include "folio/model/decoder.h"
 #include "folio/model/gpt.h"
@@ -181,13 +181,11 @@ TEST_P(OnFencedMemory, WeightsAreInitialisedSharedAndMergedAsInTheHosts) {
 
 std::string FencedName(const testing::TestParamInfo<OnFencedMemory::ParamType>& test) {
   const auto& [fenced, order] = test.param;
-  return fenced.name + (order == FencedOrder::kLate ? "_late" : "");
+  return fenced.name + "_" + OrderName(order);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, OnFencedMemory,
-                         testing::Combine(testing::ValuesIn(FencedCases()),
-                                          testing::Values(FencedOrder::kAtOnce,
-                                                          FencedOrder::kLate)),
+                         testing::Combine(testing::ValuesIn(FencedCases()), FencedOrders()),
                          FencedName);
 
 }  // namespace

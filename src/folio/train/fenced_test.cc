@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "folio/backend/fenced_backend.h"
+#include "folio/backend/test_fenced_orders.h"
 #include "folio/model/test_models.h"
 #include "folio/model_files/checkpoint.h"
 #include "folio/train/test_training.h"
@@ -85,12 +85,7 @@ TEST_P(FencedTraining, AdaptersAreTrainedMergedAndSaved) {
   ExpectSameRuns("cpu", "fenced");
 }
 
-std::string OrderName(const testing::TestParamInfo<FencedOrder>& test) {
-  return test.param == FencedOrder::kLate ? "late" : "at_once";
-}
-
-INSTANTIATE_TEST_SUITE_P(Orders, FencedTraining,
-                         testing::Values(FencedOrder::kAtOnce, FencedOrder::kLate), OrderName);
+INSTANTIATE_TEST_SUITE_P(Orders, FencedTraining, FencedOrders(), FencedOrderName);
 
 }  // namespace
 }  // namespace folio
