@@ -65,7 +65,6 @@ class FencedMemory final : public Memory {
   }
   ~FencedMemory() override { std::erase(Memories(), this); }
 
-  std::string_view name() const override { return "fenced"; }
   bool on_host() const override { return false; }
 
   std::byte* Allocate(size_t bytes, std::span<const NamedPart> parts) override {

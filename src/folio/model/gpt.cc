@@ -26,11 +26,13 @@ void RequireBegins(std::span<const int32_t> begins, int64_t B, int64_t T) {
 void SendTokensOf(const Shard& shard, int64_t V, std::span<const int32_t> from, const Mirror& to,
                   int32_t lowest) {
   CopyTokens(from, to.host, lowest, V);
-  const int64_t begin = shard.Begin(V), end = begin + shard.Size(V);
-  for (int32_t& id : std::span(to.host.host<int32_t>(), shard.whole() ? 0 : from.size())) {
-    if (id < 0) continue;
-    const bool here = id >= begin && id < end;
-    id = here ? static_cast<int32_t>(id - begin) : kElsewhere;
+  if (!shard.whole()) {
+    const int64_t begin = shard.Begin(V), end = begin + shard.Size(V);
+    for (int32_t& id : std::span(to.host.host<int32_t>(), from.size())) {
+      if (id < 0) continue;
+      const bool here = id >= begin && id < end;
+      id = here ? static_cast<int32_t>(id - begin) : kElsewhere;
+    }
   }
   to.Send();
 }
@@ -97,7 +99,6 @@ void GptPass::set_key_mask(Tensor key_mask) {
                     key_mask.shape().ToString()),
         fmt::format("this pass wants {} {}", DtypeName(Dtype::kU8), Shape{B(), T()}.ToString()));
   }
-  host_key_mask_ = key_mask;
   key_mask_ = DeviceCopy(key_mask, "key_mask", pass_.backend.memory());
   pass_.key_mask = key_mask_.tensor();
 }
@@ -148,7 +149,7 @@ void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
   FOLIO_CHECK(!dropout.on || shape_.training(), "dropout is for training");
   SendTokensOf(pass_.shard, config_.vocab_size, ids, buffers_->ids, 0);
   if (buffers_->previous) {
-    FillPrevious(ids, T(), pass_.positions ? buffers_->positions.host : Tensor(), host_key_mask_,
+    FillPrevious(ids, T(), pass_.positions ? buffers_->positions.host : Tensor(), key_mask_.host(),
                  buffers_->previous.host);
     buffers_->previous.Send();
   }

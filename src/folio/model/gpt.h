@@ -84,7 +84,6 @@ class GptPass {
   GptConfig config_;
   PassShape shape_;
   DeviceCopy key_mask_, mask_;
-  Tensor host_key_mask_;
   PassContext pass_;
   MemoryPlan plan_;
   Arena arena_;

@@ -469,18 +469,22 @@ StoredModel FindParams(const GptConfig& config, std::shared_ptr<const TensorFile
 
 namespace {
 
-// The host's copies of tensors that are read one after the other, each by several threads.
-class SharedHostCopy {
+// The host's copy of the tensor that was asked for last. Tensors are read one after the other, each
+// by several threads.
+class LastHostCopy {
  public:
   const Tensor& Of(const Tensor& x) {
     if (x.on_host()) return x;
     const std::scoped_lock lock(mutex_);
-    return last_.Of(x);
+    if (address_ != x.address()) copy_.emplace(x);
+    address_ = x.address();
+    return copy_->tensor();
   }
 
  private:
   std::mutex mutex_;
-  LastHostCopy last_;
+  const std::byte* address_ = nullptr;
+  std::optional<HostCopy> copy_;
 };
 
 }  // namespace
@@ -489,7 +493,7 @@ std::vector<TensorToWrite> TensorsToWrite(const GptWeights& weights, const GptCo
                                           const Family& family, FileFormat format, Dtype matrices) {
   const auto ours = TensorsByName(weights);
   std::vector<TensorToWrite> tensors;
-  const auto copy = std::make_shared<SharedHostCopy>();
+  const auto copy = std::make_shared<LastHostCopy>();
   const ParamTable table(described);
   for (const ParamInfo& info : table.params()) {
     const bool transposed = TransformOf(family, format, info) == Transform::kTranspose;

@@ -112,7 +112,7 @@ Arena::Arena(const MemoryPlan& plan, Memory& memory) {
   if (bytes == 0) return;
   std::vector<NamedPart> parts;
   for (const MemoryPlan::Buffer& buffer : plan.buffers()) {
-    parts.push_back({buffer.name, buffer.offset, buffer.bytes});
+    if (!memory.on_host()) parts.push_back({buffer.name, buffer.offset, buffer.bytes});
   }
   memory_ = {memory.Allocate(bytes, parts), FreeArena{&memory, bytes}};
   if (memory_ == nullptr) {

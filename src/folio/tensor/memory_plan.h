@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,21 +70,6 @@ class HostEdit : public HostCopy {
 
  private:
   Tensor device_;
-};
-
-// Keeps the HostCopy of the tensor that it was asked for last, for readers that take a part of one
-// tensor after the other.
-class LastHostCopy {
- public:
-  const Tensor& Of(const Tensor& x) {
-    if (!copy_ || address_ != x.address()) copy_.emplace(x);
-    address_ = x.address();
-    return copy_->tensor();
-  }
-
- private:
-  const std::byte* address_ = nullptr;
-  std::optional<HostCopy> copy_;
 };
 
 // Copies the elements of a tensor to another of the same bytes, of which either may lie in the
@@ -178,6 +162,7 @@ class DeviceCopy {
   DeviceCopy(const Tensor& x, const std::string& name, Memory& memory);
 
   const Tensor& tensor() const { return tensor_; }
+  const Tensor& host() const { return host_; }  // the one that it was made of
   // Copies what operations wrote back to the host's.
   void Fetch() const { Mirror{tensor_, host_}.Fetch(); }
 

@@ -19,7 +19,6 @@ bool InLargePages(size_t bytes) {
 
 class Host final : public Memory {
  public:
-  std::string_view name() const override { return "host"; }
   bool on_host() const override { return true; }
 
   std::byte* Allocate(size_t bytes, std::span<const NamedPart> /*parts*/) override {

@@ -47,13 +47,12 @@ class Memory {
  public:
   virtual ~Memory() = default;
 
-  virtual std::string_view name() const = 0;  // "host"
   // Returns true if the host may read and write it where it lies.
   virtual bool on_host() const = 0;
 
   static constexpr size_t kAlignment = 64;
   // Returns so many zeros, from a multiple of kAlignment on, or null if there is not so much
-  // memory. `parts` say what lies where.
+  // memory. `parts` say what lies where, for messages; the host's memory is told nothing.
   virtual std::byte* Allocate(size_t bytes, std::span<const NamedPart> parts) = 0;
   virtual void Free(std::byte* memory, size_t bytes) = 0;
 
