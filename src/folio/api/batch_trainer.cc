@@ -159,8 +159,8 @@ BatchTrainer::Impl::Impl(const RunConfig& settings, const Model* from)
     : config(settings.train),
       backend(MakeBackend(config.backend)),
       watched(*backend),
-      weights(ParamTable(settings.model, config.lora), Dtype::kF32, ParamPart::kAll,
-              backend->memory()),
+      weights(ParamTable(settings.model, config.lora, {}, backend->memory().row_multiple()),
+              Dtype::kF32, ParamPart::kAll, backend->memory()),
       train_step(watched, weights, config.batch_size, config.context,
                  PassOptionsOf(config, settings.model, watched), ParallelismOf(config, nullptr),
                  OptimizerSettingsOf(config)) {
@@ -238,21 +238,24 @@ StepMetrics BatchTrainer::Step(std::span<const int32_t> inputs, std::span<const 
   const auto micro = static_cast<size_t>(B() * T());
   const int64_t count = CountTargets(targets);
   StepMetrics metrics{.step = impl_->state.step, .loss = 0};
+  TrainStep& train_step = impl_->train_step;
+  train_step.WeightsChanged();  // the caller may have
   {
     const Watching watching(impl_->watched, stop);
-    impl_->train_step.Begin();
+    train_step.Begin();
     for (size_t at = 0; at < inputs.size(); at += micro) {
-      *metrics.loss += impl_->train_step.Accumulate(
-          inputs.subspan(at, micro), targets.subspan(at, micro), 1.0 / static_cast<double>(count),
-          {.on = true,
-           .seed = static_cast<uint64_t>(impl_->config.seed),
-           .step = static_cast<uint64_t>(impl_->state.step),
-           .first_sequence = static_cast<int64_t>(at) / T()});
+      train_step.Accumulate(inputs.subspan(at, micro), targets.subspan(at, micro),
+                            1.0 / static_cast<double>(count),
+                            {.on = true,
+                             .seed = static_cast<uint64_t>(impl_->config.seed),
+                             .step = static_cast<uint64_t>(impl_->state.step),
+                             .first_sequence = static_cast<int64_t>(at) / T()});
     }
   }
+  metrics.grad_norm = train_step.Norm();
+  for (const double loss : train_step.Losses()) *metrics.loss += loss;
   *metrics.loss /= static_cast<double>(count);
-  const std::string lost =
-      JudgeAndUpdate(impl_->train_step, impl_->config, impl_->state.health, metrics);
+  const std::string lost = JudgeAndUpdate(train_step, impl_->config, impl_->state.health, metrics);
   if (!lost.empty()) {
     throw Error(ErrorKind::kDiverged,
                 fmt::format("training diverged at step {}", impl_->state.step), lost,

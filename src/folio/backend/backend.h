@@ -16,6 +16,20 @@ std::variant<const Ops*...> AnyOf(OperationList<Ops...>);
 }  // namespace internal
 using AnyOperation = decltype(internal::AnyOf(Operations()));  // points at one
 
+// The forms of a pass that a backend runs best; those of the host's processors by default.
+struct BackendPreferences {
+  // The loss head takes so many rows at a time as have loss_logits logits, and not fewer than that
+  // many: products of BF16 round and pack the head's whole matrix for each chunk of rows, as dear
+  // as about 100 rows, and those of F32 read it as it is.
+  int64_t loss_logits = int64_t{1} << 22, loss_rows = 256, loss_rows_bf16 = 512;
+  // In passes of BF16: logits of the loss are Low, and matrices have Low copies, which the
+  // optimizer writes.
+  bool low_logits = false, low_weights = false;
+  bool residual_norm = false;  // ResidualNorm is faster than its two operations
+
+  bool operator==(const BackendPreferences&) const = default;
+};
+
 // Runs operations; chosen at run time. One thread at a time may use a Backend; it distributes the
 // work over Threads() threads itself.
 class Backend {
@@ -38,6 +52,7 @@ class Backend {
   virtual bool Supports(Dtype dtype) const = 0;  // BF16: as the dtype of operands marked Low
   // The dtype in which models train fastest, F32 or BF16.
   virtual Dtype PreferredDtype() const = 0;
+  virtual BackendPreferences preferences() const { return {}; }
   // The unit that multiplies matrices of F32 or BF16, for display: "AMX", "AVX3", "reference".
   virtual std::string ProductUnit(Dtype) const { return name(); }
 

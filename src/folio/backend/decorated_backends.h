@@ -182,6 +182,7 @@ class ForwardingBackend : public GenericBackend<Derived> {
   std::string description() const override { return backend_.description(); }
   bool Supports(Dtype dtype) const override { return backend_.Supports(dtype); }
   Dtype PreferredDtype() const override { return backend_.PreferredDtype(); }
+  BackendPreferences preferences() const override { return backend_.preferences(); }
   std::string ProductUnit(Dtype dtype) const override { return backend_.ProductUnit(dtype); }
   void Wait() override { backend_.Wait(); }
   Memory& memory() override { return backend_.memory(); }

@@ -56,7 +56,8 @@ void OnStrayAccess(int signal, siginfo_t* info, void*);
 
 class FencedMemory final : public Memory {
  public:
-  explicit FencedMemory(std::function<void()> run_pending) : run_pending_(std::move(run_pending)) {
+  FencedMemory(int64_t row_multiple, std::function<void()> run_pending)
+      : row_multiple_(row_multiple), run_pending_(std::move(run_pending)) {
     Memories().push_back(this);
     struct sigaction action = {};
     action.sa_sigaction = OnStrayAccess;
@@ -66,6 +67,7 @@ class FencedMemory final : public Memory {
   ~FencedMemory() override { std::erase(Memories(), this); }
 
   bool on_host() const override { return false; }
+  int64_t row_multiple() const override { return row_multiple_; }
 
   std::byte* Allocate(size_t bytes, std::span<const NamedPart> parts) override {
     Fenced block{.bytes = bytes};
@@ -123,6 +125,7 @@ class FencedMemory final : public Memory {
     for (const Fenced& block : blocks_) mprotect(block.begin, block.bytes, how);
   }
 
+  int64_t row_multiple_;
   std::function<void()> run_pending_;
   std::mutex mutex_;
   std::vector<Fenced> blocks_;
@@ -145,7 +148,8 @@ void OnStrayAccess(int signal, siginfo_t* info, void*) {
 
 class FencedBackend final : public GenericBackend<FencedBackend> {
  public:
-  explicit FencedBackend(FencedOrder order) : order_(order) {}
+  FencedBackend(FencedOrder order, const FencedForm& form)
+      : order_(order), form_(form), memory_(form.row_multiple, [this] { Wait(); }) {}
   ~FencedBackend() override { Wait(); }
 
   std::string name() const override { return "fenced"; }
@@ -155,6 +159,7 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
   bool Supports(Dtype dtype) const override { return cpu_->Supports(dtype); }
   Dtype PreferredDtype() const override { return cpu_->PreferredDtype(); }
   std::string ProductUnit(Dtype dtype) const override { return cpu_->ProductUnit(dtype); }
+  BackendPreferences preferences() const override { return form_.preferences; }
   Memory& memory() override { return memory_; }
 
   void Wait() override {
@@ -175,16 +180,17 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
 
  private:
   FencedOrder order_;
+  FencedForm form_;
   std::unique_ptr<Backend> cpu_ = MakeCpuBackend();
   std::recursive_mutex mutex_;  // a thread that writes a checkpoint reads the memory
   std::vector<std::function<void()>> pending_;
-  FencedMemory memory_{[this] { Wait(); }};
+  FencedMemory memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeFencedBackend(FencedOrder order) {
-  return std::make_unique<FencedBackend>(order);
+std::unique_ptr<Backend> MakeFencedBackend(FencedOrder order, const FencedForm& form) {
+  return std::make_unique<FencedBackend>(order, form);
 }
 
 }  // namespace folio

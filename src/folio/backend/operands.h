@@ -72,13 +72,15 @@ Rounding EntersAs(const Op&, std::string_view) {
   return Rounding::kNone;
 }
 inline Rounding EntersAs(const LinearForward& op, std::string_view name) {
-  if (name == "weight" && op.x.dtype() == Dtype::kBF16) return Rounding::kBF16;
-  if (name != "x") return Rounding::kNone;
+  const bool low = op.x.dtype() == Dtype::kBF16;
+  if (low && name == "weight" && op.weight.dtype() != Dtype::kBF16) return Rounding::kBF16;
+  if (low || name != "x") return Rounding::kNone;
   if (op.weight.dtype() == Dtype::kBF16) return Rounding::kBF16;
   return IsBlocked(op.weight.dtype()) ? Rounding::kBlockFloat : Rounding::kNone;
 }
 inline Rounding EntersAs(const LinearBackward& op, std::string_view name) {
-  return name == "weight" && op.d_out.dtype() == Dtype::kBF16 ? Rounding::kBF16 : Rounding::kNone;
+  const bool low = op.d_out.dtype() == Dtype::kBF16 && op.weight.dtype() != Dtype::kBF16;
+  return low && name == "weight" ? Rounding::kBF16 : Rounding::kNone;
 }
 
 }  // namespace folio

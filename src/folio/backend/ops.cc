@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <initializer_list>
-#include <type_traits>
 
 #include "folio/base/check.h"
 #include "folio/tensor/dtype.h"
@@ -184,7 +183,8 @@ Dtype CheckRowNorm(const Op& op, std::string_view name, const Tensor& out) {
   if constexpr (requires { op.d_x; }) {
     CheckOperand(kName, "d_x", op.d_x, number, {N, C});
     CheckOptional(kName, "d_weight", op.d_weight, number, {C});
-    CheckOverlap(op, "d_x", {low || op.accumulate_d_x ? "" : "d_out"});
+    if (op.d_x_low) CheckLow(kName, "d_x_low", op.d_x_low, number, {N, C});
+    CheckOverlap(op, "d_out", {"d_x_low", low || op.accumulate_d_x ? "" : "d_x"});
   } else {
     CheckOverlap(op);
   }
@@ -303,9 +303,9 @@ void LinearForward::Check() const {
   const Dtype number = StoredDtype(kName, "weight", weight);
   const int64_t N = x.dim(0), I = x.dim(1), O = weight.dim(transposed ? 0 : 1);
   const bool half = LowDtype(kName, "x", x.dtype(), number) != number;
-  FOLIO_CHECK(!half || weight.dtype() == number,
+  FOLIO_CHECK(!half || weight.dtype() == number || weight.dtype() == Dtype::kBF16,
               fmt::format("{}: bfloat16 rows do not go with a stored weight", kName));
-  FOLIO_CHECK(transposed || weight.dtype() == number,
+  FOLIO_CHECK(half || transposed || weight.dtype() == number,
               fmt::format("{}: a stored weight is (O,I)", kName));
   CheckOperand(kName, "weight", weight, weight.dtype(), transposed ? Shape{O, I} : Shape{I, O});
   CheckOptional(kName, "bias", bias, number, {O});
@@ -326,10 +326,11 @@ double LinearForward::Flops() const {
 void LinearBackward::Check() const {
   CheckRank(kName, "d_out", d_out, 2);
   CheckRank(kName, "weight", weight, 2);
-  const Dtype number = NumberDtype(kName, "weight", weight);
+  const bool low_weight = d_out.dtype() == Dtype::kBF16 && weight.dtype() == Dtype::kBF16;
+  const Dtype number = low_weight ? Dtype::kF32 : NumberDtype(kName, "weight", weight);
   const int64_t N = d_out.dim(0), O = d_out.dim(1), I = weight.dim(transposed ? 1 : 0);
   const Shape weight_shape = transposed ? Shape{O, I} : Shape{I, O};
-  CheckOperand(kName, "weight", weight, number, weight_shape);
+  CheckOperand(kName, "weight", weight, weight.dtype(), weight_shape);
   const Dtype half = LowDtype(kName, "d_out", d_out.dtype(), number);
   if (d_x) {
     CheckOperand(kName, "d_x", d_x,
@@ -600,9 +601,19 @@ void ResidualBackward::Check() const {
 
 // ---- Cap of logits -----------------------------------------------------------------------------
 
+template <class NormOp>
+void ResidualNorm<NormOp>::Check() const {
+  FOLIO_CHECK(!norm.x, fmt::format("{}: the norm is of another array", kName));
+  residual.Check();
+  Norm().Check();
+  CheckOverlap(*this, "sum", {"residual", residual.x.dtype() == residual.out.dtype() ? "x" : ""});
+}
+template struct ResidualNorm<LayerNormForward>;
+template struct ResidualNorm<RmsNormForward>;
+
 void LogitCap::Check() const {
   CheckRank(kName, "x", x, 2);
-  NumberDtype(kName, "x", x);
+  FloatDtype(kName, "x", x);
   FOLIO_CHECK(cap > 0, fmt::format("{}: a cap of {}", kName, cap));
 }
 
@@ -615,27 +626,32 @@ template <class Op>
 Dtype CheckCrossEntropy(const Op& op) {
   constexpr std::string_view kName = Op::kName;
   CheckRank(kName, "logits", op.logits, 2);
-  const Dtype number = NumberDtype(kName, "logits", op.logits);
-  const int64_t N = op.logits.dim(0);
+  const Dtype low = FloatDtype(kName, "logits", op.logits);
+  const Dtype number = low == Dtype::kBF16 ? Dtype::kF32 : low;
+  const int64_t N = op.logits.dim(0), W = op.logits.dim(1);
+  FOLIO_CHECK(W >= 1 && op.V >= 0 && op.V <= W,
+              fmt::format("{}: a vocabulary of {} in rows of {}", kName, op.V, W));
   CheckOperand(kName, "targets", op.targets, Dtype::kI32, {N});
   CheckOperand(kName, "lse", op.lse, number, {N});
+  FOLIO_CHECK(op.cap >= 0, fmt::format("{}: a cap of {}", kName, op.cap));
+  if (!op.d_logits) return number;
+  CheckLow(kName, "d_logits", op.d_logits, number, op.logits.shape());
+  FOLIO_CHECK(low == number || op.d_logits.dtype() == low,
+              fmt::format("{}: d_logits of logits of {}", kName, DtypeName(low)));
   return number;
 }
 
 }  // namespace
 
-void CrossEntropyForward::Check() const {
-  const Dtype number = CheckCrossEntropy(*this);
-  FOLIO_CHECK(logits.dim(1) >= 1, fmt::format("{}: empty vocabulary", kName));
-  CheckOperand(kName, "losses", losses, number, {logits.dim(0)});
-  CheckOverlap(*this);
+void CrossEntropy::Check() const {
+  CheckOperand(kName, "losses", losses, CheckCrossEntropy(*this), {logits.dim(0)});
+  CheckOverlap(*this, "d_logits", {d_logits.dtype() == logits.dtype() ? "logits" : ""});
 }
 
 void CrossEntropyBackward::Check() const {
-  const Dtype number = CheckCrossEntropy(*this);
-  const bool low = CheckLow(kName, "d_logits", d_logits, number, logits.shape());
-  FOLIO_CHECK(cap >= 0, fmt::format("{}: a cap of {}", kName, cap));
-  CheckOverlap(*this, "d_logits", {low ? "" : "logits"});
+  CheckCrossEntropy(*this);
+  CheckOperand(kName, "d_logits", d_logits, d_logits.dtype(), logits.shape());
+  CheckOverlap(*this, "d_logits", {d_logits.dtype() == logits.dtype() ? "logits" : ""});
 }
 
 // ---- Mixes and sums with gates -----------------------------------------------------------------
@@ -720,7 +736,14 @@ void AdamWUpdate::Check() const {
   CheckOperand(kName, "grad", grad, number, param.shape());
   CheckOperand(kName, "m", m, number, param.shape());
   CheckOperand(kName, "v", v, number, param.shape());
+  if (low) CheckLow(kName, "low", low, number, param.shape());
   FOLIO_CHECK(step >= 1, fmt::format("{}: steps are counted from 1", kName));
+  CheckOverlap(*this);
+}
+
+void SumOfElements::Check() const {
+  NumberDtype(kName, "x", x);
+  CheckOperand(kName, "out", out, Dtype::kF64, {1});
   CheckOverlap(*this);
 }
 

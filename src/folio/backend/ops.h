@@ -27,6 +27,7 @@
 #include <span>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "folio/tensor/tensor.h"
 
@@ -179,6 +180,7 @@ struct LayerNormBackward {
   Tensor d_x;            // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
   Tensor d_weight = {};  // (C) +=, optional
   Tensor d_bias = {};    // (C) +=, optional
+  Tensor d_x_low = {};   // (N,C) BF16, optional: d_x, rounded; may be d_out itself
   bool accumulate_d_x = false;
 
   void Check() const;
@@ -190,7 +192,7 @@ struct LayerNormBackward {
     return std::tuple(Reads("x", x), Reads("weight", weight), Reads("mean", mean),
                       Reads("rstd", rstd), Reads("d_out", d_out),
                       Writes("d_x", d_x, accumulate_d_x), Updates("d_weight", d_weight),
-                      Updates("d_bias", d_bias));
+                      Updates("d_bias", d_bias), Writes("d_x_low", d_x_low));
   }
 };
 
@@ -223,6 +225,7 @@ struct RmsNormBackward {
   Tensor d_out;          // (N,C) Low
   Tensor d_x;            // (N,C), overwritten unless accumulate_d_x; may be a Number d_out itself
   Tensor d_weight = {};  // (C) +=, optional
+  Tensor d_x_low = {};   // (N,C) BF16, optional, as LayerNorm's
   double weight_offset = 0;
   bool accumulate_d_x = false;
 
@@ -232,7 +235,7 @@ struct RmsNormBackward {
   auto operands() const {
     return std::tuple(Reads("x", x), Reads("weight", weight), Reads("rstd", rstd),
                       Reads("d_out", d_out), Writes("d_x", d_x, accumulate_d_x),
-                      Updates("d_weight", d_weight));
+                      Updates("d_weight", d_weight), Writes("d_x_low", d_x_low));
   }
 };
 
@@ -368,17 +371,18 @@ constexpr auto NamesOf(Activation) {
 }
 
 // ---- Linear: out = x weight + bias, or += that; act = activation(out) ---------------------------
-// If x and d_out are bfloat16, the weight is rounded to bfloat16 for the products too. If the
-// weight is stored, x is rounded: to bfloat16 for BF16, and for blocks, of any type, each 32
-// numbers of a row to multiples of one power of two (block floating point): 2^(e-13), where 2^e is
-// the smallest above all of them; two signed bytes hold such an integer. Up to kFewRows rows, the
-// result of each row is the same, bit for bit, whatever the other rows.
+// If x and d_out are bfloat16, the weight is rounded to bfloat16 for the products too, or is given
+// in bfloat16. If the weight is stored and x is not, x is rounded: to bfloat16 for BF16, and for
+// blocks, of any type, each 32 numbers of a row to multiples of one power of two (block floating
+// point): 2^(e-13), where 2^e is the smallest above all of them; two signed bytes hold such an
+// integer. Up to kFewRows rows, the result of each row is the same, bit for bit, whatever the other
+// rows.
 
 struct LinearForward {
   static constexpr std::string_view kName = "linear_forward";
   static constexpr int64_t kFewRows = 32;
-  Tensor x;          // (N,I) Low; Number if the weight is stored in another dtype
-  Tensor weight;     // (I,O), or (O,I) if transposed (the head); stored: always transposed
+  Tensor x;       // (N,I) Low; Number if the weight is stored in another dtype
+  Tensor weight;  // (I,O), or (O,I) if transposed (the head); own Low, or stored: then transposed
   Tensor bias = {};  // (O), optional
   Tensor out;        // (N,O) own Low, overwritten unless accumulate
   Tensor act = {};   // (N,O) like out, optional: computed from out as written
@@ -400,7 +404,7 @@ struct LinearForward {
 struct LinearBackward {
   static constexpr std::string_view kName = "linear_backward";
   Tensor x = {};         // (N,I) Low
-  Tensor weight;         // (I,O), or (O,I) if transposed
+  Tensor weight;         // (I,O), or (O,I) if transposed; own Low
   Tensor d_out;          // (N,O) Low
   Tensor pre = {};       // (N,I) like d_x, optional, only with a d_x that is overwritten
   Tensor d_x = {};       // (N,I) own Low, optional, overwritten unless accumulate_d_x
@@ -635,6 +639,34 @@ struct ResidualBackward {
   auto operands() const { return std::tuple(Reads("d_out", d_out), Writes("d_x", d_x)); }
 };
 
+// A sum and the norm of its result, for backends that have both as one operation
+// (BackendPreferences): norm.x is empty, and stands for residual.out.
+template <class NormOp>
+struct ResidualNorm {
+  static constexpr std::string_view kName = std::is_same_v<NormOp, LayerNormForward>
+                                                ? "residual_layernorm_forward"
+                                                : "residual_rmsnorm_forward";
+  ResidualForward residual;
+  NormOp norm;
+
+  // The norm as an operation of its own.
+  NormOp Norm() const {
+    NormOp of_sum = norm;
+    of_sum.x = residual.out;
+    return of_sum;
+  }
+  void Check() const;
+  double Flops() const { return residual.Flops() + Norm().Flops(); }
+  auto operands() const {
+    const auto behind_x = [](const auto&, const auto&... rest) { return std::tuple(rest...); };
+    return std::tuple_cat(std::tuple(Reads("residual", residual.residual), Reads("x", residual.x),
+                                     Writes("sum", residual.out)),
+                          std::apply(behind_x, norm.operands()));
+  }
+};
+using ResidualLayerNorm = ResidualNorm<LayerNormForward>;
+using ResidualRmsNorm = ResidualNorm<RmsNormForward>;
+
 // ---- Mix: out = x_factor * x + sign * y_factor * y, where factors are parameters ----------------
 
 struct MixForward {
@@ -720,7 +752,7 @@ struct GatedAddBackward {
 
 struct LogitCap {
   static constexpr std::string_view kName = "logit_cap";
-  Tensor x;        // (N,V)
+  Tensor x;        // (N,V) Low
   double cap = 1;  // above 0
 
   void Check() const;
@@ -730,34 +762,41 @@ struct LogitCap {
 
 // ---- Cross-entropy: losses[n] = log(sum_v exp(logits[n,v])) - logits[n,targets[n]] -------------
 // A row with target kIgnore has loss 0 and gradient 0; one with target kElsewhere has loss 0, and a
-// gradient without the target's own term.
+// gradient without the target's own term. Rows of logits may be longer than the vocabulary: the
+// first V columns are its, and the gradient of the others is 0.
 
-struct CrossEntropyForward {
-  static constexpr std::string_view kName = "cross_entropy_forward";
+// With d_logits also the gradient, d_logits = (softmax(logits) - onehot(targets)) * scale. With a
+// cap it is the gradient of LogitCap's input: that times 1 - (logits / cap)^2.
+struct CrossEntropy {
+  static constexpr std::string_view kName = "cross_entropy";
   static constexpr int32_t kIgnore = -1;
-  Tensor logits;   // (N,V)
-  Tensor targets;  // (N) i32, in [0,V), kIgnore or kElsewhere
-  Tensor losses;   // (N)
-  Tensor lse;      // (N), kept for the backward
+  Tensor logits;         // (N,W) Low
+  Tensor targets;        // (N) i32, in [0,V), kIgnore or kElsewhere
+  Tensor losses;         // (N)
+  Tensor lse;            // (N), the logarithm of the sum
+  Tensor d_logits = {};  // (N,W) Low, optional; of the logits' dtype it may be logits itself
+  int64_t V = 0;         // in [1,W]; 0 for W
+  double scale = 1;      // gradient of the total with respect to each row's loss
+  double cap = 0;        // 0: the logits are not capped
 
   void Check() const;
-  double Flops() const { return Count(logits) * 3; }
+  double Flops() const { return Count(logits) * (!d_logits ? 3 : cap > 0 ? 10 : 6); }
   auto operands() const {
     return std::tuple(Reads("logits", logits), Reads("targets", targets), Writes("losses", losses),
-                      Writes("lse", lse));
+                      Writes("lse", lse), Writes("d_logits", d_logits));
   }
 };
 
-// d_logits = (softmax(logits) - onehot(targets)) * scale. With a cap it is the gradient of
-// LogitCap's input: that times 1 - (logits / cap)^2.
+// The gradient alone, for a part of the vocabulary: lse is that of all parts.
 struct CrossEntropyBackward {
   static constexpr std::string_view kName = "cross_entropy_backward";
-  Tensor logits;     // (N,V)
-  Tensor targets;    // (N) i32
-  Tensor lse;        // (N)
-  Tensor d_logits;   // (N,V) Low; a Number d_logits may be logits itself
-  double scale = 1;  // gradient of the total with respect to each row's loss
-  double cap = 0;    // 0: the logits are not capped
+  Tensor logits;    // (N,W) Low
+  Tensor targets;   // (N) i32
+  Tensor lse;       // (N)
+  Tensor d_logits;  // (N,W) Low; of the logits' dtype it may be logits itself
+  int64_t V = 0;    // as in CrossEntropy, and so are these
+  double scale = 1;
+  double cap = 0;
 
   void Check() const;
   double Flops() const { return Count(logits) * (cap > 0 ? 7 : 3); }
@@ -775,10 +814,11 @@ struct CrossEntropyBackward {
 //   param -= lr * (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps)
 struct AdamWUpdate {
   static constexpr std::string_view kName = "adamw_update";
-  Tensor param;  // (n)
-  Tensor grad;   // (n)
-  Tensor m;      // (n)
-  Tensor v;      // (n)
+  Tensor param;     // (n)
+  Tensor grad;      // (n)
+  Tensor m;         // (n)
+  Tensor v;         // (n)
+  Tensor low = {};  // (n) BF16, optional: gets the new param, rounded
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;       // counted from 1
   double grad_scale = 1;  // factor of the gradient, for clipping
@@ -787,8 +827,19 @@ struct AdamWUpdate {
   double Flops() const { return Count(param) * 16; }
   auto operands() const {
     return std::tuple(Updates("param", param), Reads("grad", grad), Updates("m", m),
-                      Updates("v", v));
+                      Updates("v", v), Writes("low", low));
   }
+};
+
+// out = the sum of x, in double, in an order that depends only on the number of its elements.
+struct SumOfElements {
+  static constexpr std::string_view kName = "sum_of_elements";
+  Tensor x;    // (n), Number or f64
+  Tensor out;  // (1) f64
+
+  void Check() const;
+  double Flops() const { return Count(x); }
+  auto operands() const { return std::tuple(Reads("x", x), Writes("out", out)); }
 };
 
 // out[i] = sum of x^2 over the i-th block of x, in double, in an order that depends only on the
@@ -850,8 +901,8 @@ using Operations =
                   RotaryAngles, Rotary, LinearForward, LinearBackward, ActivationForward,
                   ActivationBackward, GatedForward, GatedBackward, AttentionForward,
                   AttentionBackward, CacheWrite, CacheRead, CacheAttention, ResidualForward,
-                  ResidualBackward, MixForward, MixBackward, GatedAddForward, GatedAddBackward,
-                  LogitCap, CrossEntropyForward, CrossEntropyBackward, AdamWUpdate, SumOfSquares,
-                  Scale, CopyColumns, Fill>;
+                  ResidualBackward, ResidualLayerNorm, ResidualRmsNorm, MixForward, MixBackward,
+                  GatedAddForward, GatedAddBackward, LogitCap, CrossEntropy, CrossEntropyBackward,
+                  AdamWUpdate, SumOfElements, SumOfSquares, Scale, CopyColumns, Fill>;
 
 }  // namespace folio

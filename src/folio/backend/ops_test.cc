@@ -165,6 +165,8 @@ TEST_F(OpsDeathTest, RefuseSomeHalvesWithoutTheOthers) {
   linear.d_weight = {};
   linear.Check();
   linear.weight = memory_.Random(Dtype::kBF16, {5, 7});
+  linear.Check();
+  linear.d_out = memory_.Random({3, 7});
   EXPECT_DEATH(linear.Check(), "linear_backward: weight is BF16, expected F32 or F64");
 
   AttentionForward attention;

@@ -3,130 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <type_traits>
 
 #include "folio/backend/backend.h"
-#include "folio/base/rng.h"
 
 namespace folio {
-
-// ---- OpMemory ----------------------------------------------------------------------------------
-
-namespace {
-
-constexpr size_t kGuard = 64;
-constexpr std::byte kUntouched{0xFF};
-
-}  // namespace
-
-// `numbers` are kept for later memories: all use the same ones, and generating them would take half
-// of the tests' time.
-double OpMemory::Normal(uint64_t index) {
-  static std::vector<float> numbers;
-  const CounterRng rng(1, 2);
-  while (numbers.size() <= index) numbers.push_back(static_cast<float>(rng.Normal(numbers.size())));
-  return numbers[index];
-}
-
-Tensor OpMemory::Allocate(Dtype dtype, Shape shape) {
-  const size_t bytes = static_cast<size_t>(shape.count()) * DtypeSize(dtype);
-  Array& array = arrays_.emplace_back();
-  array.memory.assign(bytes + 4 * kGuard, kUntouched);
-  const auto address = reinterpret_cast<uintptr_t>(array.memory.data());
-  const size_t begin =
-      kGuard + (kGuard - address % kGuard) % kGuard + (misaligned_ ? DtypeSize(dtype) : 0);
-  array.guards = {{0, begin}, {begin + bytes, array.memory.size()}};
-  return {array.memory.data() + begin, dtype, shape};
-}
-
-void OpMemory::Set(const Tensor& x, int64_t i, double value) {
-  if (x.dtype() == Dtype::kF32) {
-    x.data<float>()[i] = static_cast<float>(value);
-  } else if (x.dtype() == Dtype::kBF16) {
-    x.data<BF16>()[i] = ToBF16(static_cast<float>(value));
-  } else if (x.dtype() == Dtype::kU8) {
-    x.data<uint8_t>()[i] = static_cast<uint8_t>(value);
-  } else if (x.dtype() == Dtype::kI32) {
-    x.data<int32_t>()[i] = static_cast<int32_t>(value);
-  } else {
-    x.data<double>()[i] = value;
-  }
-}
-
-Tensor OpMemory::Random(Dtype dtype, Shape shape, double scale) {
-  const Tensor x = Allocate(dtype, shape);
-  const int64_t count = x.count();
-  for (int64_t i = 0; i < count; ++i) Set(x, i, static_cast<float>(Normal() * scale));
-  return x;
-}
-
-Tensor OpMemory::Integers(Shape shape, int64_t limit, bool ignore) {
-  const Tensor x = Allocate(Dtype::kI32, shape);
-  const CounterRng rng(3, 4);
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const auto id = static_cast<int32_t>(rng.Below(draws_++, static_cast<uint64_t>(limit)));
-    x.data<int32_t>()[i] = ignore && rng.Bits(draws_++) % 4 == 0 ? -1 : id;
-  }
-  return x;
-}
-
-Tensor OpMemory::Mask(Shape shape) {
-  const Tensor x = Allocate(Dtype::kU8, shape);
-  for (int64_t i = 0; i < x.count(); ++i) x.data<uint8_t>()[i] = Normal() > -0.5 ? 1 : 0;
-  return x;
-}
-
-SequenceView OpMemory::Wide(Dtype dtype, int64_t B, int64_t T, int64_t C, int64_t gap,
-                            int64_t spare) {
-  const Tensor x = Allocate(dtype, {B * (T + spare), C + gap});
-  SequenceView view(x, B, T + spare, 0, C);
-  view.T = T;
-  Array& array = arrays_.back();
-  const auto offset = [&](int64_t row, int64_t column) {
-    return static_cast<size_t>(x.raw() - array.memory.data()) +
-           static_cast<size_t>(row * (C + gap) + column) * DtypeSize(dtype);
-  };
-  for (int64_t row = 0; row < B * (T + spare); ++row) {
-    const int64_t used = row % (T + spare) < T ? C : 0;
-    array.guards.emplace_back(offset(row, used), offset(row + 1, 0));
-  }
-  return view;
-}
-
-void OpMemory::Set(const SequenceView& x, int64_t i, double value) {
-  const int64_t row = i / x.C;
-  const int64_t at = row / x.T * x.batch_stride + row % x.T * x.row_stride + i % x.C;
-  Set(Tensor(x.data + static_cast<size_t>(at) * DtypeSize(x.dtype), x.dtype, {1}), 0, value);
-}
-
-void OpMemory::Randomize(const SequenceView& x) {
-  for (int64_t i = 0; i < x.B * x.T * x.C; ++i) Set(x, i, Normal());
-}
-
-bool OpMemory::GuardsIntact() const {
-  return std::all_of(arrays_.begin(), arrays_.end(), [](const Array& array) {
-    return std::all_of(array.guards.begin(), array.guards.end(), [&](const auto& guard) {
-      return std::all_of(array.memory.begin() + static_cast<std::ptrdiff_t>(guard.first),
-                         array.memory.begin() + static_cast<std::ptrdiff_t>(guard.second),
-                         [](std::byte byte) { return byte == kUntouched; });
-    });
-  });
-}
-
-std::vector<std::byte> OpMemory::Bytes() const {
-  std::vector<std::byte> bytes;
-  for (const Array& array : arrays_) {
-    const auto begin = static_cast<std::ptrdiff_t>(array.guards[0].second);
-    const auto end = static_cast<std::ptrdiff_t>(array.guards[1].first);
-    bytes.insert(bytes.end(), array.memory.begin() + begin, array.memory.begin() + end);
-  }
-  return bytes;
-}
-
-// ---- Cases -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -261,6 +144,13 @@ LayerNormBackward WithoutParameters(LayerNormBackward op) {
   return op;
 }
 
+// The backward of a norm that also writes d_x rounded.
+template <class Op>
+Op Rounding(OpMemory& m, Op op, Into low) {
+  op.d_x_low = low == Into::kDOut ? op.d_out : m.UnsetLow(op.d_out.shape());
+  return op;
+}
+
 void AddLayerNorm(Cases& cases) {
   for (const Rows s :
        {Rows{1, 1}, {1, 2}, {3, 5}, {7, 16}, {5, 33}, {130, 65}, {2, 257}, {300, 64}}) {
@@ -276,6 +166,11 @@ void AddLayerNorm(Cases& cases) {
       });
       cases.AddPlain(name + " d_x in place",
                      [=](OpMemory& m) { return MakeLayerNormBackward(m, s, bias, Into::kDOut); });
+      for (const Into low : {Into::kUnset, Into::kDOut}) {
+        cases.AddMixed(name + " and rounded", [=](OpMemory& m) {
+          return Rounding(m, MakeLayerNormBackward(m, s, bias, Into::kRandom), low);
+        });
+      }
     }
   }
 }
@@ -327,6 +222,11 @@ void AddRmsNorm(Cases& cases) {
                 [=](OpMemory& m) { return MakeRmsNormBackward(m, s, kind, Into::kUnset, true); });
       cases.AddPlain(name + " d_x in place",
                      [=](OpMemory& m) { return MakeRmsNormBackward(m, s, kind, Into::kDOut); });
+      for (const Into low : {Into::kUnset, Into::kDOut}) {
+        cases.AddMixed(name + " and rounded", [=](OpMemory& m) {
+          return Rounding(m, MakeRmsNormBackward(m, s, kind, Into::kUnset), low);
+        });
+      }
     }
   }
 }
@@ -553,11 +453,20 @@ void AddResidual(Cases& cases) {
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
       cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
+      for (const bool in_residual : {false, true}) {
+        const auto behind = [=](OpMemory& m, auto norm) {
+          norm.x = {};
+          return ResidualNorm<decltype(norm)>{.residual = forward(m, true, in_residual, false),
+                                              .norm = norm};
+        };
+        cases.Add(name, [=](OpMemory& m) { return behind(m, MakeLayerNorm(m, s, true)); });
+        cases.Add(name, [=](OpMemory& m) { return behind(m, MakeRmsNorm(m, s, kNormKinds[1])); });
+      }
     }
   }
 }
 
-CrossEntropyForward MakeCrossEntropy(OpMemory& m, Rows s, double scale, bool part) {
+CrossEntropy MakeCrossEntropy(OpMemory& m, Rows s, double scale, bool part) {
   return {.logits = m.Random({s.N, s.C}, scale),
           .targets = part ? Partly(m, {s.N}, s.C, true) : m.Integers({s.N}, s.C, /*ignore=*/true),
           .losses = m.Unset({s.N}),
@@ -573,7 +482,7 @@ void AddCrossEntropy(Cases& cases) {
         return MakeCrossEntropy(m, s, scale, part);
       });
       const auto backward = [=, scale = scale, part = part](OpMemory& m, bool in_place) {
-        const CrossEntropyForward forward = MakeCrossEntropy(m, s, scale, part);
+        const CrossEntropy forward = MakeCrossEntropy(m, s, scale, part);
         RunReference(forward);
         return CrossEntropyBackward{.logits = forward.logits,
                                     .targets = forward.targets,
@@ -584,6 +493,24 @@ void AddCrossEntropy(Cases& cases) {
       };
       cases.Add(name + " apart", [=](OpMemory& m) { return backward(m, false); });
       cases.AddPlain(name + " in place", [=](OpMemory& m) { return backward(m, true); });
+      // Loss and gradient at once, with rows that are longer than the vocabulary.
+      const auto both = [=, scale = scale, part = part](OpMemory& m, Dtype logits, bool in_place) {
+        const int64_t W = s.C + 3;
+        CrossEntropy op = MakeCrossEntropy(m, s, scale, part);
+        // Above that the rounding of lse, which is a result too, is all that the gradient shows.
+        op.logits = m.Random(logits, {s.N, W}, std::min(scale, 20.0));
+        op.d_logits = in_place ? op.logits : m.UnsetLow({s.N, W});
+        op.V = s.C;
+        op.scale = 0.125;
+        op.cap = scale == 2.0 ? 8.0 : 0;
+        return op;
+      };
+      cases.Add(name + " both", [=](OpMemory& m) { return both(m, m.number(), false); });
+      cases.AddPlain(name + " both in place",
+                     [=](OpMemory& m) { return both(m, m.number(), true); });
+      cases.AddMixed(name + " both low", [=](OpMemory& m) { return both(m, m.half(), false); });
+      cases.AddMixed(name + " both low in place",
+                     [=](OpMemory& m) { return both(m, m.half(), true); });
     }
   }
 }
@@ -591,7 +518,7 @@ void AddCrossEntropy(Cases& cases) {
 void AddOptimizer(Cases& cases) {
   for (const int64_t n : {1, 7, 33, 1000, 70001}) {
     for (const int64_t step : {1, 7}) {
-      cases.Add(fmt::format("n{} step {}", n, step), [=](OpMemory& m) {
+      const auto adamw = [=](OpMemory& m) {
         AdamWUpdate op;
         op.param = m.Random({n});
         op.grad = m.Random({n});
@@ -605,6 +532,18 @@ void AddOptimizer(Cases& cases) {
         op.step = step;
         op.grad_scale = 0.5;
         return op;
+      };
+      cases.Add(fmt::format("n{} step {}", n, step), adamw);
+      cases.AddMixed(fmt::format("n{} step {} and rounded", n, step), [=](OpMemory& m) {
+        AdamWUpdate op = adamw(m);
+        op.low = m.UnsetLow({n});
+        return op;
+      });
+    }
+    for (const bool wide : {false, true}) {
+      cases.Add(fmt::format("n{} wide {}", n, wide), [=](OpMemory& m) {
+        return SumOfElements{.x = m.Random(wide ? Dtype::kF64 : m.number(), {n}),
+                             .out = m.Unset(Dtype::kF64, {1})};
       });
     }
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
@@ -621,7 +560,7 @@ void AddOptimizer(Cases& cases) {
       return Scale{.x = m.RandomLow({1, n}), .factor = 1.7};
     });
     cases.Add(fmt::format("n{}", n), [=](OpMemory& m) {
-      return LogitCap{.x = m.Random({1, n}, 20), .cap = 15};
+      return LogitCap{.x = m.RandomLow({1, n}, 20), .cap = 15};
     });
     for (const bool accumulate : {false, true}) {
       cases.Add(fmt::format("n{} accumulate {}", n, accumulate), [=](OpMemory& m) {
@@ -781,6 +720,11 @@ void AddForward(Cases& cases, const LinearSizes& s, bool bias, bool act = false)
   cases.Add(name, [=](OpMemory& m) { return MakeLinear(m, s, bias, act, m.half()); });
   cases.AddMixed(name + " out plain",
                  [=](OpMemory& m) { return MakeLinear(m, s, bias, act, m.number()); });
+  cases.AddMixed(name + " low weight", [=](OpMemory& m) {
+    LinearForward op = MakeLinear(m, s, bias, act, m.half());
+    op.weight = m.RandomLow(s.weight());
+    return op;
+  });
 }
 
 void AddSum(Cases& cases, const LinearSizes& s) {
@@ -795,6 +739,11 @@ void AddBackward(Cases& cases, const LinearSizes& s, const Gradients& g) {
   if (!g.d_x) return;
   cases.AddMixed(name + " d_x plain",
                  [=](OpMemory& m) { return MakeLinearBackward(m, s, g, m.number()); });
+  cases.AddMixed(name + " low weight", [=](OpMemory& m) {
+    LinearBackward op = MakeLinearBackward(m, s, g, m.half());
+    op.weight = m.RandomLow(s.weight());
+    return op;
+  });
 }
 
 void AddLinear(Cases& cases) {

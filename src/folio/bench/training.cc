@@ -30,7 +30,9 @@ class TrainingBench {
       : train_(options.train),
         group_(options.group),
         weights_(ParamTable(options.model, options.pass.lora,
-                            ShardOfRank(options.model, options.train, options.group))),
+                            ShardOfRank(options.model, options.train, options.group),
+                            backend.memory().row_multiple()),
+                 Dtype::kF32, ParamPart::kAll, backend.memory()),
         train_step_(backend, weights_, options.train.batch_size, options.T, options.pass,
                     ParallelismOf(options.train, options.group),
                     OptimizerSettingsOf(options.train)) {
@@ -73,18 +75,17 @@ class TrainingBench {
     const double begin = SteadySeconds();
     train_step_.Begin();
     for (int64_t turn = 0; turn < parallelism.micro_batches; ++turn) {
-      loss_ = train_step_.Accumulate(
-                  tokens.first(tokens.size() - 1), tokens.subspan(1),
-                  1 / (rows * static_cast<double>(train_.grad_accumulation)),
-                  {.on = true,
-                   .seed = static_cast<uint64_t>(train_.seed),
-                   .step = static_cast<uint64_t>(step_),
-                   .first_sequence = parallelism.MicroBatch(turn) * train_.batch_size}) /
-              rows;
+      train_step_.Accumulate(tokens.first(tokens.size() - 1), tokens.subspan(1),
+                             1 / (rows * static_cast<double>(train_.grad_accumulation)),
+                             {.on = true,
+                              .seed = static_cast<uint64_t>(train_.seed),
+                              .step = static_cast<uint64_t>(step_),
+                              .first_sequence = parallelism.MicroBatch(turn) * train_.batch_size});
     }
     if (optimizer) {
       train_step_.Finish(train_.learning_rate, train_.grad_clip, ++step_);
     }
+    loss_ = train_step_.Losses().back() / rows;
     return SteadySeconds() - begin;
   }
 

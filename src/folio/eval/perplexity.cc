@@ -195,7 +195,9 @@ Predictor::Predictor(std::vector<const OpenedModel*> models, int64_t positions, 
     }
     limit_ = std::min(limit_, config.n_positions);
     LogitRows& rows = logits_.emplace_back();
-    const auto id = rows.plan.AddMirrored("logits", Dtype::kF32, {LossChunkRows(limit_, V), V});
+    const auto id = rows.plan.AddMirrored(
+        "logits", Dtype::kF32,
+        {LossChunkRows(limit_, V, Dtype::kF32, model->backend->preferences()), V});
     rows.plan.Place();
     rows.arena = Arena(rows.plan, model->backend->memory());
     rows.logits = rows.arena.GetMirror(rows.plan, id);

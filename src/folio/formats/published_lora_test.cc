@@ -105,7 +105,7 @@ TEST_F(PublishedLora, LossesAreThoseOfPeft) {
     std::vector<int32_t> targets(ids.begin() + 1, ids.end());
     targets.push_back(0);
     for (size_t b = 1; b <= kSequences; ++b) {
-      targets[b * kTokens - 1] = CrossEntropyForward::kIgnore;
+      targets[b * kTokens - 1] = CrossEntropy::kIgnore;
     }
     pass.Forward(weights.params(), ids);
     const double sum =

@@ -12,6 +12,7 @@
 #include "folio/infer/pooling.h"
 #include "folio/model/test_models.h"
 #include "folio/model_files/stored_model.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -87,6 +88,19 @@ TEST_P(FencedWriting, HasTheTextsOfTheCpu) {
     EXPECT_EQ(expected.texts[0].size(), 12u);
     EXPECT_FALSE(expected.logits.empty());
     EXPECT_TRUE(Write(*MakeFencedBackend(GetParam()), dtype) == expected);
+  }
+}
+
+// A vocabulary of 37 in rows of 64.
+TEST_P(FencedWriting, NeverSamplesFromRowsOfPadding) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kQ8_0, Dtype::kQ4_0}) {
+    SCOPED_TRACE(DtypeName(dtype));
+    const Written expected = Write(*MakeCpuBackend(), dtype);
+    const Written found = Write(*MakeFencedBackend(GetParam(), {.row_multiple = 64}), dtype);
+    EXPECT_EQ(found.texts, expected.texts);
+    ASSERT_EQ(found.logits.size(), expected.logits.size());
+    ExpectNear(std::vector<double>(found.logits.begin(), found.logits.end()),
+               std::vector<double>(expected.logits.begin(), expected.logits.end()), 1e-5);
   }
 }
 

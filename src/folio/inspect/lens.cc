@@ -24,7 +24,7 @@ std::vector<LensCell> LogitLens(const Trace& trace, std::span<const int64_t> pos
   // Positions whose logits are in memory at a time, here and at the end: 77 MB for 150,000 tokens.
   constexpr int64_t kMostRows = 64;
   const int64_t L = trace.config().n_layer, V = trace.config().vocab_size;
-  const int64_t count = std::ssize(positions), most = std::min(LossChunkRows(count, V), kMostRows);
+  const int64_t count = std::ssize(positions), most = std::min(count, kMostRows);
   std::vector<LensCell> cells(static_cast<size_t>(count * (L + 1)));
   if (count == 0) return cells;
   MemoryPlan plan;

@@ -170,6 +170,14 @@ inline constexpr auto kLinearLayers = [] {
 // The stream after the block: (N,C), inside `acts`.
 Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts);
 
+// Returns true if the sum that a block ends with goes through the next norm, the next block's or
+// ln_f, at once (PassContext::residual_norm).
+bool JoinsNorms(const PassContext& pass);
+
+// Returns where the gradient of a block's result is wanted rounded too, beside grads.d_stream:
+// grads.d_branch, or nothing.
+Tensor RoundedResult(const PassContext& pass, const GptGradients& grads);
+
 // One transformer block. x (N,C) is the stream before it; `branch` (N,C) is scratch. What a
 // sublayer reads and what it gives is dropped from, where the configuration says so.
 //   pre:    sum_1 = x + attention(ln_1(x));  sum_2 = sum_1 + mlp(ln_2(sum_1));  result sum_2
@@ -180,10 +188,13 @@ Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts);
 //           norm, sum_1 + mlp(ln_1(x))
 //   post:   sum_1 = x + attention(x);  norm_1 = ln_1(sum_1);
 //           sum_2 = norm_1 + mlp(norm_1);  result ln_2(sum_2)
+// If `normed`, the block before has run ln_1; `next` is the norm of the result to run, or null.
 void BlockForward(const PassContext& pass, int64_t layer, const BlockParams& params,
-                  const BlockActivations& acts, const Tensor& x, const Tensor& branch);
+                  const BlockActivations& acts, const Tensor& x, const Tensor& branch,
+                  bool normed = false, const NormStep* next = nullptr);
 
-// grads.d_stream holds the gradient of the result and gets that of x. d_params gets +=.
+// grads.d_stream holds the gradient of the result, and RoundedResult the same, and both get that of
+// x. d_params gets +=.
 void BlockBackward(const PassContext& pass, int64_t layer, const BlockParams& params,
                    const BlockActivations& acts, const Tensor& x, const BlockParams& d_params,
                    const GptGradients& grads);

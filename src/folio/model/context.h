@@ -32,6 +32,17 @@ struct PassOptions {
   bool packed = false;
   LoraConfig lora = {};  // the adapters of its linear layers
   Shard shard = {};      // of its layers, where ranks share them
+  // Those of the backend, and Memory::row_multiple of its memory: set by On.
+  BackendPreferences preferences = {};
+  int64_t row_multiple = 1;
+
+  // These options on a backend.
+  PassOptions On(Backend& backend) const {
+    PassOptions options = *this;
+    options.preferences = backend.preferences();
+    options.row_multiple = backend.memory().row_multiple();
+    return options;
+  }
 
   // The dtype of weights, of the stream and of the losses.
   Dtype number() const { return dtype == Dtype::kBF16 ? Dtype::kF32 : dtype; }
@@ -51,6 +62,9 @@ struct PassShape {
   HeadLayout heads() const { return config.head_layout().ShardOf(shard()); }
   int64_t F() const { return shard().Size(config.inner()); }
   int64_t up_width() const { return config.gated() ? 2 * F() : F(); }
+  // Tokens of this shard, and the columns of their logits, with padding.
+  int64_t V() const { return shard().Size(config.vocab_size); }
+  int64_t W() const { return RoundUp(V(), options.row_multiple); }
   bool training() const { return kind == PassKind::kTraining; }
 };
 
@@ -182,6 +196,7 @@ struct PassContext {
   const CachedRows* cached = nullptr;    // optional, with positions
   std::array<Tensor, 2> angles = {};     // (N,r), of rotary positions (layers/rotary.h)
   Tensor ids = {};                       // (B,T) i32, of its rows
+  bool residual_norm = false;            // BackendPreferences'
   bool accumulate = true;  // backward: gradients of matrices are added to what is there
 
   int64_t N() const { return B * T; }

@@ -31,6 +31,8 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
     : backend_(backend),
       weights_(Causal(weights)),
       options_(options),
+      pass_options_(
+          PassOptions{.dtype = options.dtype, .lora = weights.table().lora()}.On(backend)),
       cache_(config(), options.cache.value_or(options.dtype),
              options.pages > 0 ? options.pages : KvCache::PagesOf(config(), config().n_positions),
              options.sequences, backend.memory()) {
@@ -62,11 +64,8 @@ Decoder::Decoder(Backend& backend, const GptWeights& weights, const DecoderOptio
 }
 
 PassShape Decoder::Pass(int64_t rows) const {
-  return {.config = config(),
-          .B = 1,
-          .T = rows,
-          .kind = PassKind::kDecode,
-          .options = {.dtype = options_.dtype, .lora = weights_.table().lora()}};
+  return {
+      .config = config(), .B = 1, .T = rows, .kind = PassKind::kDecode, .options = pass_options_};
 }
 
 void Decoder::CopyPage(int32_t from, int32_t to, int64_t rows, bool windows) {
@@ -151,7 +150,8 @@ void Decoder::Forward(std::span<const SequencePiece> pieces) {
                       .B = 1,
                       .T = N,
                       .positions = positions.device,
-                      .cached = &rows},
+                      .cached = &rows,
+                      .residual_norm = pass_options_.preferences.residual_norm},
                      weights_.params(), buffers_);
   for (const SequencePiece& piece : pieces) piece.sequence->Advance(piece.ids);
 }
@@ -165,7 +165,7 @@ Tensor Decoder::Logits(std::span<const SequencePiece> pieces) {
   const auto flush = [&] {
     if (begin == end) return;
     HeadLogits(pass, weights_.params(), x.Slice(begin, end),
-               logits.device.Slice(made, made + end - begin));
+               logits.device.Slice(made, made + end - begin), buffers_.acts.chunk);
     made += end - begin;
   };
   for (const SequencePiece& piece : pieces) {
@@ -201,7 +201,7 @@ Tensor Decoder::LogitsOf(int64_t begin, int64_t end) {
   FOLIO_CHECK(end - begin <= kFewRows, "logits of too many rows");
   const Mirror logits = buffers_.acts.logits.Slice(0, end - begin);
   HeadLogits({.backend = backend_, .config = config(), .lora = weights_.table().lora()},
-             weights_.params(), norm().Slice(begin, end), logits.device);
+             weights_.params(), norm().Slice(begin, end), logits.device, buffers_.acts.chunk);
   logits.Fetch();
   return logits.host;
 }

@@ -82,6 +82,7 @@ class Decoder {
   Backend& backend_;
   const GptWeights& weights_;
   DecoderOptions options_;
+  PassOptions pass_options_;
   KvCache cache_;
   MemoryPlan plan_, cached_plan_;  // of the longest pass
   Arena arena_, cached_arena_;

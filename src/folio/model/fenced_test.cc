@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "folio/model/shard_weights.h"
 #include "folio/model/test_models.h"
 #include "folio/model/weight_init.h"
+#include "tests/kit/near.h"
 
 namespace folio {
 namespace {
@@ -79,11 +82,15 @@ std::vector<double> Doubles(const Tensor& x) {
   return {floats.begin(), floats.end()};
 }
 
+int64_t NonZeros(const std::vector<double>& numbers) {
+  return std::ranges::count_if(numbers, [](double x) { return x != 0; });
+}
+
 Numbers Train(Backend& backend, const FencedCase& c) {
   constexpr int64_t B = 2, T = 5;
   GptConfig config = c.config;
   config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.1;
-  const ParamTable table(config, c.options.lora);
+  const ParamTable table(config, c.options.lora, {}, backend.memory().row_multiple());
   const Dtype number = c.options.number();
   const GptWeights weights(table, number, ParamPart::kAll, backend.memory());
   const GptWeights grads(table, number, ParamPart::kTrained, backend.memory());
@@ -103,7 +110,12 @@ Numbers Train(Backend& backend, const FencedCase& c) {
     numbers.loss = pass.LossAndBackward(weights.params(), targets, 0.3, grads.params(), accumulate);
   }
   numbers.losses = Doubles(pass.losses());
-  numbers.gradients = Doubles(grads.flat());
+  for (const Tensor& d : grads.tensors()) {
+    if (!d) continue;
+    const std::vector<double> of_parameter = Doubles(d);
+    numbers.gradients.insert(numbers.gradients.end(), of_parameter.begin(), of_parameter.end());
+  }
+  EXPECT_EQ(NonZeros(Doubles(grads.flat())), NonZeros(numbers.gradients)) << "in the padding";
   pass.Forward(weights.params(), ids);
   numbers.sum = pass.Loss(weights.params(), targets);
   MemoryPlan plan;
@@ -119,8 +131,8 @@ Numbers Train(Backend& backend, const FencedCase& c) {
 std::vector<double> Decode(Backend& backend, const FencedCase& c) {
   GptConfig config = c.config;
   config.n_positions = 300;  // more than two pages
-  const GptWeights weights(ParamTable(config, c.options.lora), Dtype::kF32, ParamPart::kAll,
-                           backend.memory());
+  const ParamTable table(config, c.options.lora, {}, backend.memory().row_multiple());
+  const GptWeights weights(table, Dtype::kF32, ParamPart::kAll, backend.memory());
   Scatter(weights, 1);
   Decoder decoder(backend, weights, {.pages = 12, .sequences = 4});
   std::vector<double> all;
@@ -157,6 +169,35 @@ TEST_P(OnFencedMemory, TrainingHasTheBitsOfTheCpu) {
 
 TEST_P(OnFencedMemory, DecodingHasTheBitsOfTheCpu) {
   EXPECT_EQ(Decode(*fenced_, c()), Decode(*cpu_, c()));
+}
+
+// A vocabulary of 11 in rows of 16.
+TEST_P(OnFencedMemory, RowsOfPaddingAreNeverSeen) {
+  const auto padded = MakeFencedBackend(std::get<1>(GetParam()), {.row_multiple = 16});
+  const GptConfig config = c().config;
+  EXPECT_EQ(ParamTable(config, {}, {}, 16).parameters(), ParamTable(config).parameters());
+  EXPECT_GT(ParamTable(config, {}, {}, 16).flat_size(), ParamTable(config).flat_size());
+  EXPECT_TRUE(Train(*padded, c()) == Train(*cpu_, c()));
+  // Products of few rows sum in another order at the last of the columns.
+  ExpectNear(Decode(*padded, c()), Decode(*cpu_, c()), 1e-5);
+}
+
+// Logits of bfloat16, in chunks of two rows, of a padded vocabulary.
+TEST_P(OnFencedMemory, LossesAndGradientsOfRoundedLogitsAreNear) {
+  FencedForm form{.row_multiple = 16};
+  form.preferences = {.loss_logits = 1, .loss_rows = 2, .loss_rows_bf16 = 2, .low_logits = true};
+  const auto rounded = MakeFencedBackend(std::get<1>(GetParam()), form);
+  const Numbers found = Train(*rounded, c()), expected = Train(*cpu_, c());
+  const bool low = c().options.dtype == Dtype::kBF16;
+  EXPECT_EQ(found.losses != expected.losses, low);
+  EXPECT_EQ(found.logits, expected.logits);
+  EXPECT_NEAR(found.loss, expected.loss, low ? 0.02 * expected.loss : 0);
+  double largest = 0, apart = 0;
+  for (size_t i = 0; i < expected.gradients.size(); ++i) {
+    largest = std::max(largest, std::abs(expected.gradients[i]));
+    apart = std::max(apart, std::abs(found.gradients[i] - expected.gradients[i]));
+  }
+  EXPECT_LT(apart, (low ? 0.02 : 1e-6) * largest);
 }
 
 TEST_P(OnFencedMemory, WeightsAreInitialisedSharedAndMergedAsInTheHosts) {

@@ -60,13 +60,14 @@ MemoryPlan GptPass::Plan(const GptConfig& config, int64_t B, int64_t T, PassKind
 GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T, PassKind kind,
                  const PassOptions& options)
     : config_(config),
-      shape_{.config = config_, .B = B, .T = T, .kind = kind, .options = options},
+      shape_{.config = config_, .B = B, .T = T, .kind = kind, .options = options.On(backend)},
       pass_{.backend = backend,
             .config = config_,
             .lora = shape_.options.lora,
             .shard = options.shard,
             .B = B,
-            .T = T} {
+            .T = T,
+            .residual_norm = shape_.options.preferences.residual_norm} {
   if (!backend.Supports(options.dtype)) {
     throw UsageError(
         fmt::format("backend {} does not support {}", backend.name(), DtypeName(options.dtype)), "",
@@ -89,6 +90,7 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
 GptPass::~GptPass() = default;
 
 const Tensor& GptPass::losses() const {
+  buffers_->acts.losses.Fetch();
   return buffers_->acts.losses.host;
 }
 
@@ -159,27 +161,32 @@ void GptPass::Forward(const GptParams& params, std::span<const int32_t> ids,
 
 void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const Tensor& out) {
   FOLIO_CHECK(pass_.shard.whole(), "a shard has no whole row of logits");
-  HeadLogits(pass_, params, buffers_->acts.norm_f.out.Slice(begin, end), out);
+  const HeadActivations& acts = buffers_->acts;
+  HeadLogits(pass_, params, acts.norm_f.out.Slice(begin, end), out, acts.chunk);
 }
 
 double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) {
-  SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
-               CrossEntropyForward::kIgnore);
-  HeadForward(pass_, params, buffers_->acts, buffers_->targets.device);
-  return SumOfLosses();
+  SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets, CrossEntropy::kIgnore);
+  const HeadActivations& acts = buffers_->acts;
+  HeadForward(pass_, params, acts, buffers_->targets.device, acts.loss_sum.device);
+  return LossSum();
 }
 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
                                 double scale, const GptParams& d_params, bool accumulate) {
+  Backward(params, targets, scale, d_params, accumulate, buffers_->acts.loss_sum.device);
+  return LossSum();
+}
+
+void GptPass::Backward(const GptParams& params, std::span<const int32_t> targets, double scale,
+                       const GptParams& d_params, bool accumulate, const Tensor& loss_sum) {
   FOLIO_CHECK(shape_.training(), "a forward pass has no backward");
-  SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets,
-               CrossEntropyForward::kIgnore);
+  SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets, CrossEntropy::kIgnore);
   pass_.accumulate = accumulate;
   if (!accumulate) ZeroWhatIsAddedTo(d_params);
   HeadForwardBackward(pass_, params, buffers_->acts, buffers_->targets.device, scale, d_params,
-                      buffers_->grads);
+                      buffers_->grads, loss_sum);
   TransformerBackward(pass_, params, *buffers_, d_params);
-  return SumOfLosses();
 }
 
 void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
@@ -191,14 +198,9 @@ void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
               });
 }
 
-double GptPass::SumOfLosses() const {
-  buffers_->acts.losses.Fetch();
-  const Tensor& losses = buffers_->acts.losses.host;
-  double sum = 0;
-  for (int64_t n = 0; n < losses.count(); ++n) {
-    sum += losses.dtype() == Dtype::kF64 ? losses.host<double>()[n] : losses.host<float>()[n];
-  }
-  return sum;
+double GptPass::LossSum() const {
+  buffers_->acts.loss_sum.Fetch();
+  return *buffers_->acts.loss_sum.host.host<double>();
 }
 
 }  // namespace folio

@@ -73,13 +73,17 @@ class GptPass {
   double LossAndBackward(const GptParams& params, std::span<const int32_t> targets, double scale,
                          const GptParams& d_params, bool accumulate = true);
 
+  // The same, without waiting for it: the sum goes to loss_sum, (1) f64 in the backend's memory.
+  void Backward(const GptParams& params, std::span<const int32_t> targets, double scale,
+                const GptParams& d_params, bool accumulate, const Tensor& loss_sum);
+
   // Losses of the rows, after Loss or LossAndBackward, (N), for the host.
   const Tensor& losses() const;
 
  private:
   // All gradients but those that LinearBackward writes over.
   void ZeroWhatIsAddedTo(const GptParams& d_params);
-  double SumOfLosses() const;
+  double LossSum() const;
 
   GptConfig config_;
   PassShape shape_;

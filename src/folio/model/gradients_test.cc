@@ -271,7 +271,7 @@ TEST_P(ModelGradients, AreCentralDifferences) {
   if (GetParam().mask == GradientsCase::kAdded) pass.set_mask(Tensor(added.data(), {B, 1, T, T}));
   const std::vector<int32_t> ids = RandomTokens(B * T, config.vocab_size, 2);
   std::vector<int32_t> targets = RandomTokens(B * T, config.vocab_size, 3);
-  if (GetParam().ignore_targets) targets[1] = targets[7] = CrossEntropyForward::kIgnore;
+  if (GetParam().ignore_targets) targets[1] = targets[7] = CrossEntropy::kIgnore;
   const DropoutContext dropout{.on = true, .seed = 5, .step = 6, .first_sequence = 3};
 
   pass.Forward(weights.params(), ids, dropout);

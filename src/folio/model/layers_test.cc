@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "folio/model/layers/embedding.h"
@@ -70,15 +71,20 @@ HeadResult RunHead(int64_t chunk, bool tied) {
   std::vector<int32_t> targets = {3, -1, 0, 10, 5, 5, -1};
   HeadActivations acts;
   acts.norm_f.out = Tensor(x.data(), {N, C});
-  acts.logits.device = Tensor(logits.data(), {chunk, V});
+  acts.chunk = Tensor(logits.data(), {chunk, V});
   acts.losses.device = Tensor(losses.data(), {N});
   acts.loss_lse = Tensor(lse.data(), {N});
-  const GptGradients flow{.d_branch = Tensor(d_x.data(), {N, C}), .d_logits = acts.logits.device};
+  const GptGradients flow{.d_branch = Tensor(d_x.data(), {N, C}), .d_logits = acts.chunk};
+  double sum = 0;
+  const Tensor loss_sum(&sum, {1});
   HeadForwardBackward(pass, weights.params(), acts, Tensor(targets.data(), {N}), 0.5,
-                      grads.params(), flow);
+                      grads.params(), flow, loss_sum);
   const std::vector<double> with_backward = losses;
-  HeadForward(pass, weights.params(), acts, Tensor(targets.data(), {N}));
+  EXPECT_EQ(sum, std::accumulate(losses.begin(), losses.end(), 0.0));
+  sum = 0;
+  HeadForward(pass, weights.params(), acts, Tensor(targets.data(), {N}), loss_sum);
   EXPECT_EQ(losses, with_backward);
+  EXPECT_EQ(sum, std::accumulate(losses.begin(), losses.end(), 0.0));
   const auto d = Elements<double>(grads.flat());
   return {losses, d_x, {d.begin(), d.end()}};
 }

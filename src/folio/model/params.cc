@@ -31,21 +31,31 @@ std::string ParamRow::Name() const {
   return fmt::format("{}{}.{}", module == kHeadName ? "" : kNamePrefix, module, part);
 }
 
-ParamTable::ParamTable(const GptConfig& config, const LoraConfig& lora, const Shard& shard)
-    : config_(config), lora_(lora), shard_(shard) {
+namespace {
+
+Tensor WithoutPadding(const ParamRow& row, const Tensor& padded) {
+  return padded && IsOfHead(row) ? padded.First(row.shape) : padded;
+}
+
+}  // namespace
+
+ParamTable::ParamTable(const GptConfig& config, const LoraConfig& lora, const Shard& shard,
+                       int64_t row_multiple)
+    : config_(config), lora_(lora), shard_(shard), row_multiple_(row_multiple) {
   constexpr int64_t kAlign = 16;  // elements: 64 bytes of float32
   GptParams none;
   none.h.resize(static_cast<size_t>(config.n_layer));
   VisitParams(config, lora, shard, none, [&](const ParamRow& row, const Tensor&) {
     const bool shared = !shard.whole() && row.axis == ShardAxis::kNone;
-    params_.push_back({row, row.Name(), GroupOf(row.kind), shared});
+    ParamInfo& info = params_.emplace_back(ParamInfo{row, row.Name(), GroupOf(row.kind), shared});
+    info.padded = PaddedShape(row, row_multiple);
     parameters_ += row.shape.count();
   });
   const auto place = [&](bool trained, ParamGroup group, bool shared) {
     for (ParamInfo& info : params_) {
       if (info.trained != trained || info.group != group || info.shared != shared) continue;
       info.offset = flat_size_;
-      flat_size_ += (info.shape.count() + kAlign - 1) / kAlign * kAlign;
+      flat_size_ += RoundUp(info.padded.count(), kAlign);
     }
   };
   for (const bool trained : {true, false}) {
@@ -64,10 +74,10 @@ int64_t ParamTable::matrix_parameters(bool trained_only) const {
   return sum;
 }
 
-Tensor ParamTable::View(const ParamInfo& info, const Tensor& flat) const {
+Tensor ParamTable::ViewPadded(const ParamInfo& info, const Tensor& flat) const {
   FOLIO_CHECK(flat.count() == flat_size_ || (info.trained && flat.count() == trained_size_),
               "flat array of another model");
-  return flat.Slice(info.offset, info.offset + info.shape.count()).Reshape(info.shape);
+  return flat.Slice(info.offset, info.offset + info.padded.count()).Reshape(info.padded);
 }
 
 GptParams BindParams(const ParamTable& table, std::span<const Tensor> tensors) {
@@ -75,7 +85,11 @@ GptParams BindParams(const ParamTable& table, std::span<const Tensor> tensors) {
   params.h.resize(static_cast<size_t>(table.config().n_layer));
   size_t next = 0;
   VisitParams(table.config(), table.lora(), table.shard(), params,
-              [&](const ParamRow&, Tensor& slot) { slot = tensors[next++]; });
+              [&](const ParamRow& row, Tensor& slot) {
+                const Tensor& padded = tensors[next++];
+                slot = WithoutPadding(row, padded);
+                params.BindHead(row, padded);
+              });
   return params;
 }
 
@@ -86,25 +100,28 @@ GptWeights::GptWeights(ParamTable table, Dtype dtype, ParamPart part, Memory& me
   plan_.Place();
   arena_ = Arena(plan_, memory);
   flat_ = arena_.Get(plan_, id);
+  std::vector<Tensor> padded;
   for (const ParamInfo& info : table_.params()) {
     const bool there = part == ParamPart::kAll || info.trained;
-    tensors_.push_back(there ? table_.View(info, flat_) : Tensor());
+    padded.push_back(there ? table_.ViewPadded(info, flat_) : Tensor());
+    tensors_.push_back(WithoutPadding(info, padded.back()));
   }
-  params_ = std::make_shared<const GptParams>(BindParams(table_, tensors_));
+  params_ = std::make_shared<const GptParams>(BindParams(table_, padded));
 }
 
 GptWeights::GptWeights(ParamTable table, std::vector<Tensor> tensors,
                        std::shared_ptr<const void> owner)
     : table_(std::move(table)), tensors_(std::move(tensors)), owner_(std::move(owner)) {
   FOLIO_CHECK(tensors_.size() == table_.params().size(), "parameters of another model");
+  params_ = std::make_shared<const GptParams>(BindParams(table_, tensors_));
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    const Shape& shape = table_.params()[i].shape;
-    const bool turned =
-        table_.params()[i].kind == ParamKind::kLinear && IsStored(tensors_[i].dtype());
+    const ParamInfo& info = table_.params()[i];
+    const Shape& shape = info.shape;
+    tensors_[i] = WithoutPadding(info, tensors_[i]);
+    const bool turned = info.kind == ParamKind::kLinear && IsStored(tensors_[i].dtype());
     FOLIO_CHECK(tensors_[i].shape() == (turned ? Shape{shape[1], shape[0]} : shape),
                 "parameter of another model");
   }
-  params_ = std::make_shared<const GptParams>(BindParams(table_, tensors_));
 }
 
 const Tensor& GptWeights::flat() const {

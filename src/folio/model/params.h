@@ -24,21 +24,28 @@ struct ParamInfo : ParamRow {
   ParamGroup group = ParamGroup::kDecayed;  // GroupOf(kind)
   bool shared = false;                      // in a shard: every shard has all of it
   int64_t offset = 0;                       // of its first element
+  Shape padded = {};                        // its shape with rows of padding
 };
 
 // Every parameter of a model, of its adapters if it has some, or of one shard of it, in Hugging
 // Face's order, and its place in one flat array: trained parameters first, in each part one group
 // after the other, in each group shared ones last; each on a 64-byte boundary, zeros in the gaps.
+// The head's rows, and so a tied embedding's, are padded to a multiple of row_multiple: rows of
+// zeros that only the head's products see.
 class ParamTable {
  public:
-  explicit ParamTable(const GptConfig& config, const LoraConfig& lora = {},
-                      const Shard& shard = {});
+  explicit ParamTable(const GptConfig& config, const LoraConfig& lora = {}, const Shard& shard = {},
+                      int64_t row_multiple = 1);
 
   const GptConfig& config() const { return config_; }
   const LoraConfig& lora() const { return lora_; }
   const Shard& shard() const { return shard_; }
-  // The table of the model that this is a shard of.
-  ParamTable Whole() const { return ParamTable(config_, lora_); }
+  int64_t row_multiple() const { return row_multiple_; }
+  // The table of the model that this is a shard of, and of another shard of it.
+  ParamTable Whole() const { return OfShard({}); }
+  ParamTable OfShard(const Shard& shard) const {
+    return ParamTable(config_, lora_, shard, row_multiple_);
+  }
 
   std::span<const ParamInfo> params() const { return params_; }
   int64_t parameters() const { return parameters_; }  // without the gaps
@@ -49,17 +56,22 @@ class ParamTable {
   int64_t matrix_parameters(bool trained_only = false) const;
 
   // One parameter in a flat array of flat_size() elements, or if it is trained of trained_size().
-  Tensor View(const ParamInfo& info, const Tensor& flat) const;
+  Tensor View(const ParamInfo& info, const Tensor& flat) const {
+    return ViewPadded(info, flat).First(info.shape);
+  }
+  Tensor ViewPadded(const ParamInfo& info, const Tensor& flat) const;
 
  private:
   GptConfig config_;
   LoraConfig lora_;
   Shard shard_;
+  int64_t row_multiple_ = 1;
   std::vector<ParamInfo> params_;
   int64_t parameters_ = 0, flat_size_ = 0, trained_size_ = 0;
 };
 
-// The tensors, in the order of the table, as the parameters that they are.
+// The tensors, in the order of the table, as the parameters that they are. Those of padded shape
+// are so for the head alone.
 GptParams BindParams(const ParamTable& table, std::span<const Tensor> tensors);
 
 enum class ParamPart { kAll, kTrained };
@@ -69,10 +81,10 @@ class GptWeights {
  public:
   explicit GptWeights(const GptConfig& config, Dtype dtype = Dtype::kF32,
                       ParamPart part = ParamPart::kAll, Memory& memory = HostMemory())
-      : GptWeights(ParamTable(config), dtype, part, memory) {}
+      : GptWeights(ParamTable(config, {}, {}, memory.row_multiple()), dtype, part, memory) {}
   explicit GptWeights(ParamTable table, Dtype dtype = Dtype::kF32, ParamPart part = ParamPart::kAll,
                       Memory& memory = HostMemory());
-  // `tensors` are those of the table, only ever read, and live as long as `owner`.
+  // `tensors` are those of the table, padded or not, only ever read, and live as long as `owner`.
   // Matrices may be stored otherwise (ops.h), linear layers' then as (out,in).
   GptWeights(const GptConfig& config, std::vector<Tensor> tensors,
              std::shared_ptr<const void> owner)

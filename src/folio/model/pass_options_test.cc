@@ -210,7 +210,7 @@ class Bf16Pass : public testing::TestWithParam<Bf16Case> {
     }
     GptPass pass(*backend, config_, B, T, PassKind::kTraining, {.dtype = dtype, .lora = lora_});
     std::vector<int32_t> targets = RandomTokens(B * T, config_.vocab_size, 3);
-    targets[5] = CrossEntropyForward::kIgnore;
+    targets[5] = CrossEntropy::kIgnore;
     pass.Forward(weights.params(), RandomTokens(B * T, config_.vocab_size, 2),
                  {.on = true, .seed = 4, .step = 5});
     Bf16Result result;

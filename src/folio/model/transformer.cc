@@ -30,29 +30,34 @@ Tensor Outside(Dtype dtype, const Shape& shape) {
 GptParams MadeUpParams(const PassShape& shape, bool trained_only) {
   GptParams params;
   params.h.resize(static_cast<size_t>(shape.config.n_layer));
-  VisitParams(shape.config, shape.lora(), shape.shard(), params,
-              [&](const ParamRow& row, Tensor& slot) {
-                if (row.trained || !trained_only) slot = Outside(shape.options.number(), row.shape);
-              });
+  VisitParams(
+      shape.config, shape.lora(), shape.shard(), params, [&](const ParamRow& row, Tensor& slot) {
+        if (!row.trained && trained_only) return;
+        slot = Outside(shape.options.number(), row.shape);
+        params.BindHead(row, Outside(slot.dtype(), PaddedShape(row, shape.options.row_multiple)));
+      });
   return params;
 }
 
 // Up to logits or losses, and all the way back in training.
 void RunPass(const PassContext& pass, const PassShape& shape, const PassBuffers& buffers) {
   const GptParams params = MadeUpParams(shape, false);
-  const Tensor& logits = buffers.acts.logits.device;
+  const HeadActivations& acts = buffers.acts;
   TransformerForward(pass, params, buffers);
   if (shape.kind == PassKind::kDecode) {
-    return HeadLogits(pass, params, buffers.acts.norm_f.out.Slice(0, logits.dim(0)), logits);
+    const Tensor& logits = acts.logits.device;
+    return HeadLogits(pass, params, acts.norm_f.out.Slice(0, logits.dim(0)), logits, acts.chunk);
   }
   // Two chunks of the head's rows use what any number of them uses.
   PassContext head = pass;
   head.B = 1;
-  head.T = std::min(shape.N(), 2 * logits.dim(0));
-  if (!shape.training()) return HeadForward(head, params, buffers.acts, buffers.targets.device);
+  head.T = std::min(shape.N(), 2 * acts.chunk.dim(0));
+  if (!shape.training()) {
+    return HeadForward(head, params, acts, buffers.targets.device, acts.loss_sum.device);
+  }
   const GptParams d_params = MadeUpParams(shape, true);
-  HeadForwardBackward(head, params, buffers.acts, buffers.targets.device, 1, d_params,
-                      buffers.grads);
+  HeadForwardBackward(head, params, acts, buffers.targets.device, 1, d_params, buffers.grads,
+                      acts.loss_sum.device);
   TransformerBackward(pass, params, buffers, d_params);
 }
 
@@ -84,7 +89,8 @@ std::vector<Lifetime> RecordLifetimes(const PassShape& shape, const MemoryPlan& 
                    .dropout = {.on = shape.training()},
                    .trace = &uses,
                    .group = &uses.group(),
-                   .positions = buffers.positions.device};
+                   .positions = buffers.positions.device,
+                   .residual_norm = shape.options.preferences.residual_norm};
   CachedRows cached;
   std::vector<Tensor> pages;
   if (shape.kind == PassKind::kDecode) {
@@ -255,18 +261,27 @@ void TransformerForward(const PassContext& rows, const GptParams& params,
   const auto ready = [&](size_t layer) {
     if (pass.gate != nullptr) pass.gate->BeforeForward(static_cast<int64_t>(layer));
   };
+  const bool joins = JoinsNorms(pass);
   if (pass.gate != nullptr) pass.gate->BeforeForward(-1);
   FillRotaryAngles(pass, buffers.rotary);
   EmbedForward(pass, params, buffers.previous.device, buffers.sinusoids.device, acts);
   for (size_t l = 0; l < L; ++l) {
     ready(l);
     mixes.Before(l);
+    // The next block's norm reads the sum that this block ends with, unless something is mixed in.
+    const bool last = l + 1 == L;
+    const NormStep next = last ? NormStep{params.ln_f, acts.norm_f}
+                               : NormStep{params.h[l + 1].ln_1, acts.h[l + 1].norm_1};
+    const bool joined = joins && !(last && pass.config.backout);
     BlockForward(pass, static_cast<int64_t>(l), params.h[l], acts.h[l],
-                 InputOf(pass.config, acts, l), acts.branch);
+                 InputOf(pass.config, acts, l), acts.branch, l > 0 && joins,
+                 joined ? &next : nullptr);
   }
   ready(L);
   mixes.Last();
-  NormForward(pass, params.ln_f, LastStream(pass.config, acts), acts.norm_f);
+  if (!joins || pass.config.backout) {
+    NormForward(pass, params.ln_f, LastStream(pass.config, acts), acts.norm_f);
+  }
   pass.Show(TracePoint::kFinal, 0, acts.norm_f.out);
 }
 
@@ -278,7 +293,7 @@ void TransformerBackward(const PassContext& rows, const GptParams& params,
   const size_t L = acts.h.size();
   const Mixes mixes{pass, params, acts};
   NormBackward(pass, params.ln_f, LastStream(pass.config, acts), acts.norm_f, grads.d_branch,
-               d_params.ln_f, grads.d_stream, false);
+               d_params.ln_f, grads.d_stream, false, RoundedResult(pass, grads));
   mixes.LastBackward(d_params, grads);
   const auto done = [&](int64_t layer) {
     if (pass.gate != nullptr) pass.gate->AfterBackward(layer);

@@ -79,8 +79,7 @@ void BindBuffersTo(const PassShape& pass, PassBuffers& buffers, const TensorOf& 
   if (buffers.rotary[0].frequencies.inverse.empty()) {
     FillRotaryFrequencies(pass.config, buffers.rotary);
   }
-  if (pass.training() && !buffers.grads.d_logits)
-    buffers.grads.d_logits = buffers.acts.logits.device;
+  if (pass.training() && !buffers.grads.d_logits) buffers.grads.d_logits = buffers.acts.chunk;
 }
 
 // The buffers of a pass, placed by the lives that lifetimes.h records. Throws a kResource Error on

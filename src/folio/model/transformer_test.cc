@@ -141,10 +141,11 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
     CopyTokens(targets_, buffers.targets.host, 0, config_.vocab_size);
     TransformerForward(pass, p, buffers);
     if (!training()) {
-      HeadForward(pass, p, buffers.acts, buffers.targets.device);
+      HeadForward(pass, p, buffers.acts, buffers.targets.device, buffers.acts.loss_sum.device);
     } else {
       const GptParams& d = grads_->params();
-      HeadForwardBackward(pass, p, buffers.acts, buffers.targets.device, kScale, d, buffers.grads);
+      HeadForwardBackward(pass, p, buffers.acts, buffers.targets.device, kScale, d, buffers.grads,
+                          buffers.acts.loss_sum.device);
       TransformerBackward(pass, p, buffers, d);
     }
     return Values(buffers.acts.losses.host);

@@ -273,7 +273,7 @@ TEST_P(PeftFamily, AnAdapterIsTrainedAndSavedAsPeftDoes) {
   const GptWeights m(weights_.table(), Dtype::kF32, ParamPart::kTrained);
   const GptWeights v(weights_.table(), Dtype::kF32, ParamPart::kTrained);
   std::vector<int32_t> targets(ids_.begin() + 1, ids_.end());
-  targets.push_back(CrossEntropyForward::kIgnore);
+  targets.push_back(CrossEntropy::kIgnore);
   std::vector<float> losses;
   for (int64_t step = 1; step <= 5; ++step) {
     const auto rows = static_cast<double>(T_ - 1);

@@ -418,18 +418,21 @@ std::unique_ptr<GptWeights> MapWeights(
   if (memory.on_host()) {
     return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(owner));
   }
+  ParamTable padded(model.config, {}, {}, memory.row_multiple());
   MemoryPlan plan;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    plan.Add(table.params()[i].name, tensors[i].dtype(), tensors[i].shape());
+    const ParamInfo& info = padded.params()[i];
+    const bool turned = tensors[i].shape() != info.shape;  // then it is not the head's
+    plan.Add(info.name, tensors[i].dtype(), turned ? tensors[i].shape() : info.padded);
   }
   plan.Place();
   auto arena = std::make_shared<const Arena>(plan, memory);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor there = arena->Get(plan, static_cast<MemoryPlan::Id>(i));
-    CopyElements(tensors[i], there);
+    CopyElements(tensors[i], there.First(tensors[i].shape()));
     tensors[i] = there;
   }
-  return std::make_unique<GptWeights>(model.config, std::move(tensors), std::move(arena));
+  return std::make_unique<GptWeights>(std::move(padded), std::move(tensors), std::move(arena));
 }
 
 }  // namespace folio

@@ -171,7 +171,7 @@ class TensorParallel : public testing::TestWithParam<ParallelCase> {
     for (int64_t n = 0; n < B * T; ++n) begins.push_back(n % T < 4 ? 0 : 4);
     if (c.packed) pass.set_begins(begins);
     std::vector<int32_t> targets = RandomTokens(B * T, V, 3);
-    if (c.ignore_targets) targets[1] = targets[7] = CrossEntropyForward::kIgnore;
+    if (c.ignore_targets) targets[1] = targets[7] = CrossEntropy::kIgnore;
     const std::vector<int32_t> ids = RandomTokens(B * T, V, 2);
     const double scale = 1.0 / static_cast<double>(B * T);
     Left left;

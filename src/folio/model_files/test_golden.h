@@ -151,7 +151,7 @@ class GoldenDecoder {
  private:
   std::vector<int32_t> Targets() const {
     std::vector<int32_t> targets(ids_.begin() + 1, ids_.end());
-    targets.push_back(CrossEntropyForward::kIgnore);
+    targets.push_back(CrossEntropy::kIgnore);
     return targets;
   }
 

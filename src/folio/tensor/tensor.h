@@ -35,6 +35,11 @@ class Shape {
   int rank_ = 0;
 };
 
+// n, or the next multiple of `multiple` above it.
+constexpr int64_t RoundUp(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
 // A part of a block of memory, and its name in errors.
 struct NamedPart {
   std::string_view name;
@@ -49,6 +54,9 @@ class Memory {
 
   // Returns true if the host may read and write it where it lies.
   virtual bool on_host() const = 0;
+
+  // Large matrices best have a multiple of so many rows: zeros behind their own.
+  virtual int64_t row_multiple() const { return 1; }
 
   static constexpr size_t kAlignment = 64;
   // Returns so many zeros, from a multiple of kAlignment on, or null if there is not so much

@@ -62,7 +62,7 @@ class UpsetBackend final : public GenericBackend<UpsetBackend> {
       if (on_gradient && op.x.raw() == begin) on_gradient(op.x.raw());
     }
     cpu_->Run(op);
-    if constexpr (std::is_same_v<Op, CrossEntropyForward>) {
+    if constexpr (std::is_same_v<Op, CrossEntropy>) {
       if (on_losses) on_losses(op.losses);
     }
     if constexpr (std::is_same_v<Op, AdamWUpdate>) adamw_steps.insert(op.step);

@@ -25,9 +25,8 @@ std::string NonFinite(TrainStep& step) {
 
 std::string JudgeAndUpdate(TrainStep& step, const TrainConfig& config, StepHealth& health,
                            StepMetrics& metrics, LayerNormMeter* layer_norms) {
-  const double loss = *metrics.loss, norm = step.Norm();
+  const double loss = *metrics.loss, norm = *metrics.grad_norm;
   metrics.lr = LearningRate(config, metrics.step);
-  metrics.grad_norm = norm;
   if (layer_norms != nullptr) layer_norms->Begin();
   const std::optional<SkippedStep> skipped =
       health.Judge(loss, norm, config.spike_zscore, step.weights().config().vocab_size,

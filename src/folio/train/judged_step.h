@@ -42,8 +42,8 @@ class LayerNormMeter {
 };
 
 // Ends a step whose gradient `step` has accumulated, in the same way for runs, batches and ranks:
-// measures the norm of the gradient, judges the step and counts it in `health`, and makes the
-// update, clipped, if the step is sound. Reads step and loss of `metrics`; sets lr, grad_norm, why
+// judges the step by its loss and the norm of its gradient, counts it in `health`, and makes the
+// update, clipped, if the step is sound. Reads step, loss and grad_norm of `metrics`; sets lr, why
 // the update was skipped, if it was, and layer_norms if there is a meter. All ranks call it.
 // After more than config.max_skipped_steps skipped in a row training is lost: returns the reason of
 // the last, else "".

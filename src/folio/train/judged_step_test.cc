@@ -28,9 +28,11 @@ class Steps {
   void Accumulate() {
     step_.Begin();
     metrics_ = {.step = steps_++};
-    metrics_.loss = step_.Accumulate(inputs_, targets_, 0.1, {}) / 10;
+    step_.Accumulate(inputs_, targets_, 0.1, {});
+    metrics_.loss = step_.Losses()[0] / 10;
   }
   std::string Judge() {
+    metrics_.grad_norm = step_.Norm();
     std::string lost = JudgeAndUpdate(step_, config_, health_, metrics_);
     step_.WaitForWeights();
     return lost;

@@ -99,9 +99,9 @@ class FineTuning : public testing::Test {
         targets.insert(targets.end(), ids.begin() + 1, ids.end());
       }
       train_step.Begin();
-      const double loss = train_step.Accumulate(inputs, targets, 1.0 / (B * T), {.on = true});
+      train_step.Accumulate(inputs, targets, 1.0 / (B * T), {.on = true});
       train_step.Finish(5e-3, 1.0, step);
-      losses.push_back(loss / (B * T));
+      losses.push_back(train_step.Losses()[0] / (B * T));
     }
     return losses;
   }

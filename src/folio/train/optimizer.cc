@@ -106,7 +106,7 @@ void Optimizer::AddTo(MemoryPlan& plan, const OptimizerSettings& settings, Dtype
 }
 
 void Optimizer::Step(const OptimizerStep& step, size_t bucket, const Tensor& param,
-                     const Tensor& grad) {
+                     const Tensor& grad, const Tensor& low) {
   const auto state = [&](std::string_view name) {
     const StateArray& array = *std::ranges::find_if(state_, [&](const StateArray& x) {
       return x.name == name && x.first <= bucket && bucket - x.first < x.shards.buckets().size();
@@ -119,6 +119,7 @@ void Optimizer::Step(const OptimizerStep& step, size_t bucket, const Tensor& par
                            .grad = grad,
                            .m = state("m"),
                            .v = state("v"),
+                           .low = low,
                            .lr = step.lr,
                            .beta1 = adamw.beta1,
                            .beta2 = adamw.beta2,

@@ -81,8 +81,10 @@ class Optimizer {
   static void AddTo(MemoryPlan& plan, const OptimizerSettings& settings, Dtype dtype,
                     const Shards& shards, int rank = 0);
 
-  // Updates this rank's piece of a bucket, `param`, with its gradient.
-  void Step(const OptimizerStep& step, size_t bucket, const Tensor& param, const Tensor& grad);
+  // Updates this rank's piece of a bucket, `param`, with its gradient, and `low`, unless that is
+  // empty, to the same rounded to BF16.
+  void Step(const OptimizerStep& step, size_t bucket, const Tensor& param, const Tensor& grad,
+            const Tensor& low = {});
 
   std::span<const StateArray> State() const { return state_; }
   const OptimizerSettings& settings() const { return settings_; }

@@ -16,6 +16,11 @@ PassOptions OptionsFor(const GptWeights& weights, PassOptions options) {
   return options;
 }
 
+// Ranks that share the data get most of their weights from each other, and round them in products.
+bool HasLowWeights(const PassOptions& options, int ranks) {
+  return ranks == 1 && options.dtype == Dtype::kBF16 && options.preferences.low_weights;
+}
+
 }  // namespace
 
 TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T,
@@ -36,10 +41,14 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
       "another rank's shard of the model");
   if (!data_.alone()) gather_.emplace(data_, shards_, weights.flat());
   const MemoryPlan::Id sums =
+      sums_plan_.AddMirrored("sums", Dtype::kF64, {parallelism.micro_batches + 1});
+  const MemoryPlan::Id block_sums =
       sums_plan_.AddMirrored("block_sums", Dtype::kF64, {shards_.BlocksOf(data_.rank())});
   sums_plan_.Place();
   sums_arena_ = Arena(sums_plan_, backend.memory());
-  block_sums_ = sums_arena_.GetMirror(sums_plan_, sums);
+  sums_ = sums_arena_.GetMirror(sums_plan_, sums);
+  block_sums_ = sums_arena_.GetMirror(sums_plan_, block_sums);
+  if (HasLowWeights(options.On(backend), data_.size())) BindLowWeights();
   std::vector<size_t> next;
   size_t blocks = 0;
   for (int r = 0; r < shards_.ranks(); ++r) {
@@ -58,13 +67,29 @@ TrainStep::TrainStep(Backend& backend, GptWeights& weights, int64_t B, int64_t T
   if (!tensor_.communicator().alone()) pass_.set_group(&tensor_);
 }
 
+// The head's matrix is in BF16 too where it is the embeddings', which are read as they are.
+void TrainStep::BindLowWeights() {
+  const ParamTable& table = weights_.table();
+  low_.emplace(table, Dtype::kBF16, ParamPart::kAll, backend_.memory());
+  std::vector<Tensor> tensors(weights_.tensors().begin(), weights_.tensors().end());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (table.params()[i].kind == ParamKind::kLinear) tensors[i] = low_->tensors()[i];
+  }
+  low_params_ = BindParams(table, tensors);
+  low_params_.head = low_->params().head;
+  low_params_.head_bias = weights_.params().head_bias;
+}
+
 MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
                            const PassOptions& options, const PlannedParallelism& parallelism,
                            const OptimizerSettings& optimizer) {
   MemoryPlan plan;
-  const ParamTable table(config, options.lora, options.shard);
+  const ParamTable table(config, options.lora, options.shard, options.row_multiple);
   const Shards shards(BucketsOf(table), parallelism.ranks);
   plan.Add("weights", options.number(), {table.flat_size()});
+  if (HasLowWeights(options, parallelism.ranks)) {
+    plan.Add("weights.low", Dtype::kBF16, {table.flat_size()});
+  }
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
   Optimizer::AddTo(plan, optimizer, options.number(), shards);
   if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
@@ -85,13 +110,31 @@ RecomputeBytes CompareRecompute(const GptConfig& config, int64_t B, int64_t T,
   return {.without = bytes(false), .with = bytes(true)};
 }
 
-double TrainStep::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                             double scale, DropoutContext dropout,
-                             std::span<const int32_t> begins) {
+void TrainStep::Begin() {
+  sum_.Begin();
+  accumulated_ = known_ = 0;
+}
+
+void TrainStep::Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
+                           double scale, DropoutContext dropout, std::span<const int32_t> begins) {
+  if (low_ && !low_is_current_) {
+    const Shape row = {1, weights_.flat().count()};
+    backend_.Run(
+        ResidualBackward{.d_out = weights_.flat().Reshape(row), .d_x = low_->flat().Reshape(row)});
+    low_is_current_ = true;
+  }
   if (pass_.packed()) pass_.set_begins(begins);
-  pass_.Forward(weights_.params(), inputs, dropout);
+  pass_.Forward(params(), inputs, dropout);
   const GptParams& into = sum_.BeginMicroBatch();
-  return pass_.LossAndBackward(weights_.params(), targets, scale, into, sum_.adds());
+  pass_.Backward(params(), targets, scale, into, sum_.adds(),
+                 sums_.device.Slice(accumulated_, accumulated_ + 1));
+  accumulated_ += 1;
+}
+
+std::span<const double> TrainStep::Losses() {
+  if (known_ < accumulated_) sums_.Fetch();
+  known_ = accumulated_;
+  return {sums_.host.host<double>(), static_cast<size_t>(accumulated_)};
 }
 
 void TrainStep::BeforeForward(int64_t layer) {
@@ -114,6 +157,13 @@ double TrainStep::Norm() {
                               .out = block_sums_.device.Slice(block, block + blocks),
                               .block = Shards::kBlock});
     block += blocks;
+  }
+  if (data_.alone() && tensor_.communicator().alone()) {
+    const int64_t last = sums_.device.count() - 1;
+    backend_.Run(SumOfElements{.x = block_sums_.device, .out = sums_.device.Slice(last, last + 1)});
+    sums_.Fetch();
+    known_ = accumulated_;
+    return std::sqrt(sums_.host.host<double>()[last]);
   }
   block_sums_.Fetch();
   const std::span<double> mine_of_blocks(block_sums_.host.host<double>(),
@@ -148,7 +198,8 @@ void TrainStep::Update(double lr, double clip, int64_t step, double norm) {
     if (piece.size() == 0) return;
     optimizer_.Step({.lr = lr, .step = step, .grad_scale = scale}, b,
                     weights_.flat().Slice(piece.begin, piece.end),
-                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()));
+                    sum_.sum().Slice(piece.offset, piece.offset + piece.size()),
+                    low_ ? low_->flat().Slice(piece.begin, piece.end) : Tensor());
   };
   if (!gather_) {
     for (size_t b = 0; b < shards_.buckets().size(); ++b) update(b);

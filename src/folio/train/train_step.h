@@ -18,6 +18,7 @@ namespace folio {
 
 // The arithmetic of a training step, without data, schedule or files:
 //   Begin(); Accumulate(...) once for each micro-batch of this rank; Finish(...).
+// Where operations are begun and done later, nothing waits for them before Losses and Norm.
 // The gradient is that of the one big batch that the micro-batches of all ranks make up.
 class TrainStep : private LayerGate {
  public:
@@ -40,13 +41,14 @@ class TrainStep : private LayerGate {
                          const OptimizerSettings& optimizer = {});
 
   // The gradient is zero from here on.
-  void Begin() { sum_.Begin(); }
+  void Begin();
 
-  // Adds the gradient of scale * (sum of the losses of these targets); returns that sum, in nats.
-  // inputs and targets are (B*T); dropout.on applies the configuration's rates; `begins` is of
-  // GptPass::set_begins.
-  double Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
-                    DropoutContext dropout, std::span<const int32_t> begins = {});
+  // Adds the gradient of scale * (sum of the losses of these targets). inputs and targets are
+  // (B*T); dropout.on applies the configuration's rates; `begins` is of GptPass::set_begins.
+  void Accumulate(std::span<const int32_t> inputs, std::span<const int32_t> targets, double scale,
+                  DropoutContext dropout, std::span<const int32_t> begins = {});
+  // The sums of the losses of each micro-batch since Begin, in nats; valid until the next one.
+  std::span<const double> Losses();
 
   // The norm of the gradient of all micro-batches and of all shards. All ranks get the same.
   double Norm();
@@ -55,6 +57,8 @@ class TrainStep : private LayerGate {
   // Calls Norm and Update; returns the norm.
   double Finish(double lr, double clip, int64_t step);
 
+  // Must be called after anything but Update has changed the weights.
+  void WeightsChanged() { low_is_current_ = false; }
   // Waits for the weights that other ranks have updated. Must be called before anything but a pass
   // of this step reads them.
   void WaitForWeights();
@@ -65,6 +69,8 @@ class TrainStep : private LayerGate {
   std::string GradientAt(const std::byte* at) const { return sum_.NameAt(at, weights_.table()); }
 
   GptPass& pass() { return pass_; }
+  // The weights for its passes: matrices in BF16 where BackendPreferences::low_weights says so.
+  const GptParams& params() const { return low_ ? low_params_ : weights_.params(); }
   const GptWeights& weights() const { return weights_; }
   // Its state is of this rank's pieces.
   const Optimizer& optimizer() const { return optimizer_; }
@@ -76,6 +82,7 @@ class TrainStep : private LayerGate {
   const Tensor& grads() const { return sum_.sum(); }
 
  private:
+  void BindLowWeights();
   void BeforeForward(int64_t layer) override;
   void BeforeBackward(int64_t layer) override { sum_.BeforeBlock(layer); }
   void AfterBackward(int64_t layer) override { sum_.AfterLayer(layer); }
@@ -90,10 +97,15 @@ class TrainStep : private LayerGate {
   Optimizer optimizer_;
   std::optional<WeightGather> gather_;
   std::optional<GptWeights> whole_gradient_;
+  std::optional<GptWeights> low_;  // the weights in BF16
+  GptParams low_params_;           // matrices of low_, and the rest of the weights
+  bool low_is_current_ = false;
   MemoryPlan sums_plan_;
   Arena sums_arena_;
-  Mirror block_sums_;                   // of squares
-  std::vector<double> all_block_sums_;  // of all ranks, by rank
+  int64_t accumulated_ = 0, known_ = 0;  // micro-batches, and those whose losses are on the host
+  Mirror sums_;                          // the losses of each micro-batch, and all squares
+  Mirror block_sums_;                    // of squares
+  std::vector<double> all_block_sums_;   // of all ranks, by rank
   // Places in all_block_sums_, in the order of the flat array: of parameters that this shard has
   // alone, and of those that all shards have.
   std::vector<size_t> block_order_, shared_blocks_;

@@ -53,7 +53,8 @@ Trainer::Trainer(Backend& backend, const GptConfig& model, const TrainConfig& co
       hooks_(std::move(hooks)),
       ranks_(group != nullptr && !group->alone() ? group : nullptr),
       watched_(backend),
-      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group())),
+      weights_(ParamTable(model, config.lora, ShardOfRank(model, config, ranks_.group()),
+                          backend.memory().row_multiple()),
                Dtype::kF32, ParamPart::kAll, backend.memory()),
       train_step_(watched_, weights_, config.batch_size, config_.context,
                   PassOptionsOf(config, model, backend, data.info().chat.has_value()),
@@ -103,26 +104,32 @@ void Trainer::FetchBatch(int64_t turn) {
   batches_.Fetch(state_, train_step_.parallelism().MicroBatch(turn));
 }
 
-// The gradient of the step, and the mean loss of its targets.
-double Trainer::Accumulate() {
+// Begins the gradient of the step.
+void Trainer::Accumulate() {
   const int64_t turns = train_step_.parallelism().micro_batches;
   const double scale = 1.0 / static_cast<double>(batches_.Targets(state_));
-  std::vector<double>& mine = step_losses_;
-  mine.clear();
+  step_losses_.clear();
   train_step_.Begin();
   for (int64_t turn = 0; turn < turns; ++turn) {
     const int64_t micro = train_step_.parallelism().MicroBatch(turn);
     const Batch& batch = batches_.batch();
-    mine.push_back(train_step_.Accumulate(batch.inputs, batch.targets, scale,
-                                          {.on = true,
-                                           .seed = static_cast<uint64_t>(config_.seed),
-                                           .step = static_cast<uint64_t>(state_.step),
-                                           .first_sequence = micro * config_.batch_size},
-                                          batch.begins));
-    mine.push_back(static_cast<double>(batch.CountTargets()));
+    train_step_.Accumulate(batch.inputs, batch.targets, scale,
+                           {.on = true,
+                            .seed = static_cast<uint64_t>(config_.seed),
+                            .step = static_cast<uint64_t>(state_.step),
+                            .first_sequence = micro * config_.batch_size},
+                           batch.begins);
+    step_losses_.push_back(0);
+    step_losses_.push_back(static_cast<double>(batch.CountTargets()));
     if (turn + 1 < turns) FetchBatch(turn + 1);
   }
-  return MeanLoss(mine, train_step_.data_communicator(), config_.reduce_every);
+}
+
+// Waits for the gradient; returns the mean loss of the targets of the step.
+double Trainer::MeanStepLoss() {
+  const std::span<const double> losses = train_step_.Losses();
+  for (size_t i = 0; i < losses.size(); ++i) step_losses_[2 * i] = losses[i];
+  return MeanLoss(step_losses_, train_step_.data_communicator(), config_.reduce_every);
 }
 
 void Trainer::Sample() {
@@ -148,12 +155,14 @@ std::optional<StepMetrics> Trainer::TakeStep() {
         if (hooks_.abandon_requested()) throw StepDropped{};
       });
     }
-    metrics.loss = Accumulate();
+    Accumulate();
     watched_.Watch({});
   } catch (const StepDropped&) {
     watched_.Watch({});
     return {};
   }
+  metrics.grad_norm = train_step_.Norm();
+  metrics.loss = MeanStepLoss();
   const bool measure = hooks_.layer_norms_every > 0 && state_.step % hooks_.layer_norms_every == 0;
   if (std::string lost = JudgeAndUpdate(train_step_, config_, state_.health, metrics,
                                         measure ? &layer_norms_ : nullptr);
@@ -357,6 +366,7 @@ void Trainer::Load(const std::filesystem::path& checkpoint) {
   if (adapters) {
     LoadAdapter(config_.saves_adapters() ? checkpoint : checkpoint / kAdapterDir, weights_);
   }
+  train_step_.WeightsChanged();
   state_ = LoadTrainState(checkpoint, weights_.table(), train_step_.optimizer());
   policy_.Resumed(state_, checkpoint);
   if (batches_.torch()) {

@@ -113,7 +113,8 @@ class Trainer {
   void FetchBatch(int64_t turn);
   std::optional<StepMetrics> TakeStep();  // none for a step that was dropped
   void Stamp(StepMetrics& metrics) const;
-  double Accumulate();
+  void Accumulate();
+  double MeanStepLoss();
   void Sample();
   void Poll();
   void SetSteps(int64_t steps);

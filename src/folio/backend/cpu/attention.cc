@@ -22,10 +22,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-int64_t RoundUp(int64_t n, int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
-
 // ---- Sizes and places --------------------------------------------------------------------------
 
 // The sizes of an AttentionForward or AttentionBackward, and which keys each query attends to.

@@ -292,10 +292,6 @@ HWY_INLINE void PutLeft(BF16* packed, int64_t row, int64_t column, Bits a, Bits 
   hn::StoreU(Pairs(a, b), hn::RebindToUnsigned<Lane>(), to + row % 16 * 16 + column % 16);
 }
 
-int64_t RoundUp(int64_t n, int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
-
 template <class Sink>
 HWY_INLINE void Softmax(const ScoreTile& tile, int64_t rows, const float* scores,
                         SoftmaxState& state, const Sink& sink) {

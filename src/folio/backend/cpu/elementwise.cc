@@ -207,14 +207,18 @@ void ScaleRange(const Tensor& x, float factor, int64_t begin, int64_t end) {
   x.dtype() == Dtype::kBF16 ? scale(x.data<BF16>() + begin) : scale(x.data<float>() + begin);
 }
 
-// x = cap * tanh(x / cap)
-void CapRange(float* x, double cap, int64_t n) {
+// x = cap * tanh(x / cap), for elements [begin, end).
+void CapRange(const Tensor& x, double cap, int64_t begin, int64_t end) {
   const hn::ScalableTag<float> d;
   const auto c = hn::Set(d, static_cast<float>(cap)),
              inverse = hn::Set(d, static_cast<float>(1 / cap));
-  Map(
-      d, n, x, [&](auto v) HWY_ATTR { return hn::Mul(c, Tanh(d, hn::Mul(v, inverse))); },
-      static_cast<const float*>(x));
+  WithNumber(x.dtype(), [&]<class T>(T) HWY_ATTR {
+    T* const at = x.data<T>() + begin;
+    Map(
+        d, end - begin, at,
+        [&](auto v) HWY_ATTR { return hn::Mul(c, Tanh(d, hn::Mul(v, inverse))); },
+        static_cast<const T*>(at));
+  });
 }
 
 // Writes past the caches, since a large array would evict everything else.
@@ -250,6 +254,7 @@ void AdamWRange(const AdamWUpdate& op, int64_t begin, int64_t end) {
   };
   const float* grad = op.grad.data<float>();
   float *param = op.param.data<float>(), *m = op.m.data<float>(), *v = op.v.data<float>();
+  BF16* low = op.low.data<BF16>();
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int64_t kAhead = 512;
   int64_t i = begin;
@@ -261,6 +266,7 @@ void AdamWRange(const AdamWUpdate& op, int64_t begin, int64_t end) {
     auto p = hn::LoadU(d, param + i), m1 = hn::LoadU(d, m + i), v1 = hn::LoadU(d, v + i);
     update(hn::LoadU(d, grad + i), p, m1, v1);
     hn::StoreU(p, d, param + i);
+    if (low != nullptr) StoreU(p, d, low + i);
     hn::StoreU(m1, d, m + i);
     hn::StoreU(v1, d, v + i);
   }
@@ -269,6 +275,7 @@ void AdamWRange(const AdamWUpdate& op, int64_t begin, int64_t end) {
     auto v1 = LoadPart(d, v + i, rest);
     update(LoadPart(d, grad + i, rest), p, m1, v1);
     StorePart(p, d, param + i, rest);
+    if (low != nullptr) StorePart(p, d, low + i, rest);
     StorePart(m1, d, m + i, rest);
     StorePart(v1, d, v + i, rest);
   }
@@ -338,6 +345,15 @@ HWY_EXPORT(CapRange);
 HWY_EXPORT(FillStream);
 HWY_EXPORT(AdamWRange);
 
+// One number after the other: arrays are short.
+void Run(const SumOfElements& op, Scratch&) {
+  double total = 0;
+  for (int64_t i = 0; i < op.x.count(); ++i) {
+    total += op.x.dtype() == Dtype::kF64 ? op.x.data<double>()[i] : op.x.data<float>()[i];
+  }
+  *op.out.data<double>() = total;
+}
+
 void Run(const SumOfSquares& op, Scratch& scratch) {
   const float* x = op.x.data<float>();
   if (op.block > 0) {
@@ -369,7 +385,7 @@ void Run(const Scale& op, Scratch&) {
 
 void Run(const LogitCap& op, Scratch&) {
   ParallelRange(op.x.count(), kTaskElements, [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(CapRange)(op.x.data<float>() + begin, op.cap, end - begin);
+    HWY_DYNAMIC_DISPATCH(CapRange)(op.x, op.cap, begin, end);
   });
 }
 

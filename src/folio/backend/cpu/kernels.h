@@ -82,14 +82,20 @@ void Run(const CacheRead& op, Scratch& scratch);
 void Run(const CacheAttention& op, Scratch& scratch);
 void Run(const ResidualForward& op, Scratch& scratch);
 void Run(const ResidualBackward& op, Scratch& scratch);
+template <class NormOp>
+void Run(const ResidualNorm<NormOp>& op, Scratch& scratch) {
+  Run(op.residual, scratch);
+  Run(op.Norm(), scratch);
+}
 void Run(const MixForward& op, Scratch& scratch);
 void Run(const MixBackward& op, Scratch& scratch);
 void Run(const GatedAddForward& op, Scratch& scratch);
 void Run(const GatedAddBackward& op, Scratch& scratch);
 void Run(const LogitCap& op, Scratch& scratch);
-void Run(const CrossEntropyForward& op, Scratch& scratch);
+void Run(const CrossEntropy& op, Scratch& scratch);
 void Run(const CrossEntropyBackward& op, Scratch& scratch);
 void Run(const AdamWUpdate& op, Scratch& scratch);
+void Run(const SumOfElements& op, Scratch& scratch);
 void Run(const SumOfSquares& op, Scratch& scratch);
 void Run(const Scale& op, Scratch& scratch);
 void Run(const CopyColumns& op, Scratch& scratch);

@@ -267,11 +267,15 @@ void RunBf16(const LinearBackward& op, Scratch& scratch) {
   const BF16* d_out = op.d_out.data<BF16>();
   // forward: out = x weight + bias
   if (op.d_x) {
-    Bf16MatMul(MatrixView<BF16>{d_out, O},
-               MatrixView<float>{op.weight.data<float>(), op.transposed ? I : O, !op.transposed}, N,
-               I, O, scratch, [&](const ResultBlock& block) {
-                 op.pre ? StoreGradient(block, op) : StoreSums(block, op.d_x, op.accumulate_d_x);
-               });
+    const auto product = [&]<class T>(const T* weight) {
+      Bf16MatMul(MatrixView<BF16>{d_out, O},
+                 MatrixView<T>{weight, op.transposed ? I : O, !op.transposed}, N, I, O, scratch,
+                 [&](const ResultBlock& block) {
+                   op.pre ? StoreGradient(block, op) : StoreSums(block, op.d_x, op.accumulate_d_x);
+                 });
+    };
+    op.weight.dtype() == Dtype::kBF16 ? product(op.weight.data<BF16>())
+                                      : product(op.weight.data<float>());
   }
   if (op.d_weight) {
     const MatrixView<BF16> x{op.x.data<BF16>(), I}, d{d_out, O};
@@ -290,9 +294,11 @@ void RunBf16(const LinearBackward& op, Scratch& scratch) {
 void Run(const LinearForward& op, Scratch& scratch) {
   if (RunsByRows(op)) return RunLinearRows(op, scratch);
   const bool stored = op.weight.dtype() == Dtype::kBF16 && Bf16UnitIsFast();
-  if (stored || op.x.dtype() == Dtype::kBF16) {
-    return stored ? RunProduct<float, BF16>(op, scratch) : RunProduct<BF16, float>(op, scratch);
+  if (op.x.dtype() == Dtype::kBF16) {
+    return op.weight.dtype() == Dtype::kBF16 ? RunProduct<BF16, BF16>(op, scratch)
+                                             : RunProduct<BF16, float>(op, scratch);
   }
+  if (stored) return RunProduct<float, BF16>(op, scratch);
   if (op.weight.dtype() != Dtype::kF32) return RunStored(op, scratch);
   RunColumns(op, op.x.data<float>(), op.weight.data<float>(), 0, op.out.dim(1),
              scratch.Get<float>(MatMulFloats()));

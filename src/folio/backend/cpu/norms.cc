@@ -103,6 +103,11 @@ void LayerNormRowSums(const float* x, const T* d_out, const float* weight, float
   *sum_gn = SumLanes(d, hn::Add(gn0, gn1));
 }
 
+void RoundRow(const float* x, int64_t C, BF16* to) {
+  Map(
+      hn::ScalableTag<float>(), C, to, [](auto v) HWY_ATTR { return v; }, x);
+}
+
 // LayerNormGradientRows for a d_out of type T.
 template <class T>
 void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end, float* d_weight,
@@ -137,6 +142,7 @@ void LayerNormGradientOf(const LayerNormBackward& op, int64_t begin, int64_t end
     } else {
       Map(d, C, d_x, gradient, x, d_out, weight);
     }
+    if (op.d_x_low) RoundRow(d_x, C, op.d_x_low.data<BF16>() + row * C);
   }
 }
 
@@ -226,8 +232,9 @@ void RmsNormGradientOf(const RmsNormBackward& op, const float* factors, int64_t 
     const T* d_out = op.d_out.data<T>() + n * C;
     const float rstd = op.rstd.data<float>()[n];
     const float mean = RmsRowProducts(x, d_out, factors, rstd, C) / static_cast<float>(C);
-    RmsRowGradient(x, d_out, factors, rstd, mean, C, op.accumulate_d_x,
-                   op.d_x.data<float>() + n * C, d_weight);
+    float* d_x = op.d_x.data<float>() + n * C;
+    RmsRowGradient(x, d_out, factors, rstd, mean, C, op.accumulate_d_x, d_x, d_weight);
+    if (op.d_x_low) RoundRow(d_x, C, op.d_x_low.data<BF16>() + n * C);
   }
 }
 

@@ -78,17 +78,19 @@ HWY_INLINE void CrossEntropyGradient(const float* logits, int64_t n, int32_t tar
       d, 1, d_logits + target, [](auto v) HWY_ATTR { return v; }, &of_target);
 }
 
+// The gradient of `logits`, a row of V numbers, into a row of `width` numbers.
 template <class T>
-void CrossEntropyGradientOf(const CrossEntropyBackward& op, int64_t row) {
-  const int64_t V = op.logits.dim(1);
+void CrossEntropyGradientOf(const CrossEntropyBackward& op, const float* logits, int64_t V,
+                            int64_t row) {
+  const int64_t width = op.logits.dim(1);
   const int32_t target = op.targets.data<int32_t>()[row];
-  T* d_logits = op.d_logits.data<T>() + row * V;
-  if (target == CrossEntropyForward::kIgnore) {
-    std::fill_n(d_logits, V, T{});
+  T* d_logits = op.d_logits.data<T>() + row * width;
+  if (target == CrossEntropy::kIgnore) {
+    std::fill_n(d_logits, width, T{});
     return;
   }
-  const float *logits = op.logits.data<float>() + row * V, lse = op.lse.data<float>()[row];
-  const float scale = static_cast<float>(op.scale);
+  std::fill(d_logits + V, d_logits + width, T{});
+  const float lse = op.lse.data<float>()[row], scale = static_cast<float>(op.scale);
   if (op.cap == 0) {
     const auto as_it_is = [](auto, auto g) HWY_ATTR { return g; };
     return CrossEntropyGradient(logits, V, target, lse, scale, as_it_is, d_logits);
@@ -102,8 +104,10 @@ void CrossEntropyGradientOf(const CrossEntropyBackward& op, int64_t row) {
   CrossEntropyGradient(logits, V, target, lse, scale, slope, d_logits);
 }
 
-void CrossEntropyGradientRow(const CrossEntropyBackward& op, int64_t row) {
-  WithNumber(op.d_logits.dtype(), [&]<class T>(T) { CrossEntropyGradientOf<T>(op, row); });
+void CrossEntropyGradientRow(const CrossEntropyBackward& op, const float* logits, int64_t V,
+                             int64_t row) {
+  WithNumber(op.d_logits.dtype(),
+             [&]<class T>(T) { CrossEntropyGradientOf<T>(op, logits, V, row); });
 }
 
 }  // namespace folio::cpu::HWY_NAMESPACE
@@ -179,36 +183,58 @@ namespace {
 
 void CheckTarget(int32_t target, int64_t V) {
   FOLIO_CHECK(
-      (target >= 0 && target < V) || target == CrossEntropyForward::kIgnore || target == kElsewhere,
+      (target >= 0 && target < V) || target == CrossEntropy::kIgnore || target == kElsewhere,
       "target outside the vocabulary");
 }
 
 }  // namespace
 
-void Run(const CrossEntropyForward& op, Scratch&) {
-  const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
-  const int32_t* targets = op.targets.data<int32_t>();
-  ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
+namespace {
+
+// Calls f(row, logits, V) for each row, of V float32 numbers.
+template <class Op, class F>
+void ForEachRow(const Op& op, Scratch& scratch, const F& f) {
+  const int64_t N = op.logits.dim(0), width = op.logits.dim(1), V = op.V > 0 ? op.V : width;
+  const bool low = op.logits.dtype() == Dtype::kBF16;
+  float* const widened = low ? scratch.Get<float>(Threads() * V) : nullptr;
+  ParallelRange(N, TaskRows(width), [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
-      const float* logits = op.logits.data<float>() + row * V;
-      const int32_t target = targets[row];
-      CheckTarget(target, V);
-      float largest = 0, sum = 0;
-      HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(logits, V, &largest, &sum);
-      const float log_sum = std::log(sum);
-      op.lse.data<float>()[row] = largest + log_sum;
-      op.losses.data<float>()[row] = target < 0 ? 0.0f : log_sum + (largest - logits[target]);
+      CheckTarget(op.targets.template data<int32_t>()[row], V);
+      if (!low) {
+        f(row, op.logits.template data<float>() + row * width, V);
+        continue;
+      }
+      float* const logits = widened + thread * V;
+      DecodeFloats(op.logits.raw() + DtypeBytes(Dtype::kBF16, row * width), Dtype::kBF16,
+                   std::span(logits, static_cast<size_t>(V)));
+      f(row, logits, V);
     }
   });
 }
 
-void Run(const CrossEntropyBackward& op, Scratch&) {
-  const int64_t N = op.logits.dim(0), V = op.logits.dim(1);
-  ParallelRange(N, TaskRows(V), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      CheckTarget(op.targets.data<int32_t>()[row], V);
-      HWY_DYNAMIC_DISPATCH(CrossEntropyGradientRow)(op, row);
-    }
+}  // namespace
+
+void Run(const CrossEntropy& op, Scratch& scratch) {
+  const CrossEntropyBackward backward{.logits = op.logits,
+                                      .targets = op.targets,
+                                      .lse = op.lse,
+                                      .d_logits = op.d_logits,
+                                      .scale = op.scale,
+                                      .cap = op.cap};
+  ForEachRow(op, scratch, [&](int64_t row, const float* logits, int64_t V) {
+    const int32_t target = op.targets.data<int32_t>()[row];
+    float largest = 0, sum = 0;
+    HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(logits, V, &largest, &sum);
+    const float log_sum = std::log(sum);
+    op.lse.data<float>()[row] = largest + log_sum;
+    op.losses.data<float>()[row] = target < 0 ? 0.0f : log_sum + (largest - logits[target]);
+    if (op.d_logits) HWY_DYNAMIC_DISPATCH(CrossEntropyGradientRow)(backward, logits, V, row);
+  });
+}
+
+void Run(const CrossEntropyBackward& op, Scratch& scratch) {
+  ForEachRow(op, scratch, [&](int64_t row, const float* logits, int64_t V) {
+    HWY_DYNAMIC_DISPATCH(CrossEntropyGradientRow)(op, logits, V, row);
   });
 }
 

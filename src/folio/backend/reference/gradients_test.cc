@@ -368,7 +368,7 @@ TEST(ReferenceGradients, Residual) {
 TEST(ReferenceGradients, CrossEntropy) {
   constexpr int64_t kN = 4;
   constexpr double kScale = 0.25;
-  const std::vector<int32_t> targets = {2, folio::CrossEntropyForward::kIgnore, 0, 2};
+  const std::vector<int32_t> targets = {2, folio::CrossEntropy::kIgnore, 0, 2};
   for (const int64_t V : {3, 11}) {
     for (const double cap : {0.0, 1.5}) {
       const Real raw = RandomNumbers(kN * V, 1);
@@ -376,14 +376,12 @@ TEST(ReferenceGradients, CrossEntropy) {
       const auto loss = [&] {
         Numbers capped = logits, losses(kN), lse(kN);
         if (cap > 0) LogitCap(capped.data(), kN * V, cap);
-        CrossEntropyForward<Complex>(capped.data(), targets.data(), losses.data(), lse.data(), kN,
-                                     V);
+        CrossEntropy<Complex>(capped.data(), targets.data(), losses.data(), lse.data(), kN, V);
         return Loss(losses, Real(kN, kScale));
       };
       Real losses(kN), lse(kN), d_logits = raw;  // in place
       if (cap > 0) LogitCap(d_logits.data(), kN * V, cap);
-      CrossEntropyForward<double>(d_logits.data(), targets.data(), losses.data(), lse.data(), kN,
-                                  V);
+      CrossEntropy<double>(d_logits.data(), targets.data(), losses.data(), lse.data(), kN, V);
       CrossEntropyBackward<double>(d_logits.data(), targets.data(), lse.data(), d_logits.data(), kN,
                                    V, kScale, cap);
       ExpectGradient(d_logits, ComplexStep(logits, loss), {}, "d_logits");

@@ -855,13 +855,14 @@ void LogitCap(Number* x, int64_t count, double cap) {
   for (int64_t i = 0; i < count; ++i) x[i] = Number(cap * tanh(Wide<Number>(x[i]) / cap));
 }
 
-// logits (N,V); losses and lse (N). lse is that of the logits even if the target is kIgnore.
+// logits (N,V), with `width` numbers from one row to the next; losses and lse (N). lse is that of
+// the logits even if the target is kIgnore.
 template <class Number>
-void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* losses, Number* lse,
-                         int64_t N, int64_t V) {
+void CrossEntropy(const Number* logits, const int32_t* targets, Number* losses, Number* lse,
+                  int64_t N, int64_t V, int64_t width = 0) {
   using std::exp, std::log;
   using W = Wide<Number>;
-  for (int64_t n = 0; n < N; ++n, logits += V) {
+  for (int64_t n = 0; n < N; ++n, logits += std::max(V, width)) {
     double max = -std::numeric_limits<double>::infinity();
     for (int64_t v = 0; v < V; ++v) max = std::max<double>(max, std::real(logits[v]));
     W total = 0;
@@ -869,7 +870,7 @@ void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* l
     const W row_lse = max + log(total);
     lse[n] = Number(row_lse);
     losses[n] = 0;
-    if (targets[n] == folio::CrossEntropyForward::kIgnore || targets[n] == kElsewhere) continue;
+    if (targets[n] == folio::CrossEntropy::kIgnore || targets[n] == kElsewhere) continue;
     FOLIO_CHECK(targets[n] >= 0 && targets[n] < V, "target outside the vocabulary");
     losses[n] = Number(row_lse - W(logits[targets[n]]));
   }
@@ -877,19 +878,22 @@ void CrossEntropyForward(const Number* logits, const int32_t* targets, Number* l
 
 template <class Number>
 void CrossEntropyBackward(const Number* logits, const int32_t* targets, const Number* lse,
-                          Number* d_logits, int64_t N, int64_t V, double scale, double cap = 0) {
+                          Number* d_logits, int64_t N, int64_t V, double scale, double cap = 0,
+                          int64_t width = 0) {
   using std::exp;
   using W = Wide<Number>;
   for (int64_t n = 0; n < N; ++n) {
-    const bool ignored = targets[n] == folio::CrossEntropyForward::kIgnore;
+    const bool ignored = targets[n] == folio::CrossEntropy::kIgnore;
     FOLIO_CHECK(ignored || targets[n] == kElsewhere || (targets[n] >= 0 && targets[n] < V),
                 "target outside the vocabulary");
+    const int64_t row = n * std::max(V, width);
     for (int64_t v = 0; v < V; ++v) {
-      const W logit = logits[n * V + v], p = exp(logit - W(lse[n]));
+      const W logit = logits[row + v], p = exp(logit - W(lse[n]));
       W d = (p - (v == targets[n] ? 1.0 : 0.0)) * scale;
       if (cap > 0) d *= 1.0 - (logit / cap) * (logit / cap);
-      d_logits[n * V + v] = ignored ? Number(0) : Number(d);
+      d_logits[row + v] = ignored ? Number(0) : Number(d);
     }
+    for (int64_t v = V; v < width; ++v) d_logits[row + v] = Number(0);
   }
 }
 

@@ -63,6 +63,7 @@ struct Reference {
     reference::LayerNormBackward(In(op.x), In(op.weight), In(op.mean), In(op.rstd), In(op.d_out),
                                  Out(op.d_x), Out(op.d_weight), Out(op.d_bias), op.x.dim(0),
                                  op.x.dim(1), op.accumulate_d_x);
+    if (op.d_x_low) std::copy_n(In(op.d_x), op.d_x.count(), Out(op.d_x_low));
   }
   template <class Op>
   static reference::NormFactor<Number> FactorOf(const Op& op, double scale = 1) {
@@ -75,6 +76,7 @@ struct Reference {
   static void Run(const RmsNormBackward& op) {
     reference::RmsNormBackward(In(op.x), FactorOf(op), In(op.rstd), In(op.d_out), Out(op.d_x),
                                Out(op.d_weight), op.x.dim(0), op.x.dim(1), op.accumulate_d_x);
+    if (op.d_x_low) std::copy_n(In(op.d_x), op.d_x.count(), Out(op.d_x_low));
   }
   static void Run(const HeadNormForward& op) {
     reference::HeadNormForward({op.x.B, op.x.T, op.x.C, op.group, op.whole}, Out(op.x),
@@ -165,18 +167,40 @@ struct Reference {
     reference::ResidualBackward(In(op.d_out), Out(op.d_x), op.d_out.dim(0), op.d_out.dim(1),
                                 op.dropout, op.factor);
   }
+  template <class NormOp>
+  static void Run(const ResidualNorm<NormOp>& op) {
+    Run(op.residual);
+    Run(op.Norm());
+  }
   static void Run(const LogitCap& op) { reference::LogitCap(Out(op.x), op.x.count(), op.cap); }
-  static void Run(const CrossEntropyForward& op) {
-    reference::CrossEntropyForward(In(op.logits), op.targets.data<int32_t>(), Out(op.losses),
-                                   Out(op.lse), op.logits.dim(0), op.logits.dim(1));
+  static void Run(const CrossEntropy& op) {
+    const int64_t N = op.logits.dim(0), width = op.logits.dim(1), V = op.V > 0 ? op.V : width;
+    reference::CrossEntropy(In(op.logits), op.targets.data<int32_t>(), Out(op.losses), Out(op.lse),
+                            N, V, width);
+    if (!op.d_logits) return;
+    Run(CrossEntropyBackward{.logits = op.logits,
+                             .targets = op.targets,
+                             .lse = op.lse,
+                             .d_logits = op.d_logits,
+                             .V = op.V,
+                             .scale = op.scale,
+                             .cap = op.cap});
   }
   static void Run(const CrossEntropyBackward& op) {
+    const int64_t N = op.logits.dim(0), width = op.logits.dim(1), V = op.V > 0 ? op.V : width;
     reference::CrossEntropyBackward(In(op.logits), op.targets.data<int32_t>(), In(op.lse),
-                                    Out(op.d_logits), op.logits.dim(0), op.logits.dim(1), op.scale,
-                                    op.cap);
+                                    Out(op.d_logits), N, V, op.scale, op.cap, width);
   }
   static void Run(const AdamWUpdate& op) {
     reference::AdamW(op, Out(op.param), In(op.grad), Out(op.m), Out(op.v), op.param.count());
+    if (op.low) std::copy_n(In(op.param), op.param.count(), Out(op.low));
+  }
+  static void Run(const SumOfElements& op) {
+    double total = 0;
+    for (int64_t i = 0; i < op.x.count(); ++i) {
+      total += op.x.dtype() == Dtype::kF64 ? op.x.data<double>()[i] : op.x.data<float>()[i];
+    }
+    *op.out.data<double>() = total;
   }
   static void Run(const SumOfSquares& op) {
     const int64_t n = op.x.count(), block = op.block > 0 ? op.block : n;

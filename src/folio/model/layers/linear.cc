@@ -76,7 +76,7 @@ void LinearLayerForward(const PassContext& pass, int64_t layer, const Linear& li
                         const Tensor& scratch, LinearForward op) {
   op.weight = params.weight;
   if (!linear.shares_input() || pass.shard.index == 0) op.bias = params.bias;
-  op.transposed = IsStored(op.weight.dtype());
+  op.transposed = IsStored(op.weight.dtype()) && op.x.dtype() != Dtype::kBF16;
   if (!params.lora_a) {
     pass.backend.Run(op);
     if (linear.shares_input()) pass.Sum(op.out);

@@ -53,14 +53,24 @@ void VisitNormBuffers(const BufferList<Visit>& list, const std::array<std::strin
   VisitNormStatistics(list, {names[1], names[2]}, acts);
 }
 
+// The parameters and the buffers of a norm.
+struct NormStep {
+  const NormParams& params;
+  const NormActivations& acts;
+};
+
 // x is (N,C).
 void NormForward(const PassContext& pass, const NormParams& params, const Tensor& x,
                  const NormActivations& acts);
 
+// Runs `residual`, and the norm of its result: as one operation where pass.residual_norm says so.
+void ResidualNormForward(const PassContext& pass, const ResidualForward& residual,
+                         const NormStep& norm);
+
 // d_x gets the gradient of x, added to what is there if accumulate; it may be d_out itself if that
-// is not BF16.
+// is not BF16. So does, rounded, d_x_low, unless it is empty; it may be d_out.
 void NormBackward(const PassContext& pass, const NormParams& params, const Tensor& x,
                   const NormActivations& acts, const Tensor& d_out, const NormParams& d_params,
-                  const Tensor& d_x, bool accumulate);
+                  const Tensor& d_x, bool accumulate, const Tensor& d_x_low = {});
 
 }  // namespace folio
