@@ -90,7 +90,8 @@ class GptPass {
   DeviceCopy key_mask_, mask_;
   PassContext pass_;
   MemoryPlan plan_;
-  Arena arena_;
+  Arena arena_, sum_arena_;
+  Mirror loss_sum_;  // (1) f64
   std::unique_ptr<PassBuffers> buffers_;
 };
 

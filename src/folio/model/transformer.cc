@@ -53,11 +53,11 @@ void RunPass(const PassContext& pass, const PassShape& shape, const PassBuffers&
   head.B = 1;
   head.T = std::min(shape.N(), 2 * acts.chunk.dim(0));
   if (!shape.training()) {
-    return HeadForward(head, params, acts, buffers.targets.device, acts.loss_sum.device);
+    return HeadForward(head, params, acts, buffers.targets.device, Outside(Dtype::kF64, {1}));
   }
   const GptParams d_params = MadeUpParams(shape, true);
   HeadForwardBackward(head, params, acts, buffers.targets.device, 1, d_params, buffers.grads,
-                      acts.loss_sum.device);
+                      Outside(Dtype::kF64, {1}));
   TransformerBackward(pass, params, buffers, d_params);
 }
 

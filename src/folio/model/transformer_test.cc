@@ -141,17 +141,19 @@ class PlannedPass : public testing::TestWithParam<ActivationsCase> {
     CopyTokens(targets_, buffers.targets.host, 0, config_.vocab_size);
     TransformerForward(pass, p, buffers);
     if (!training()) {
-      HeadForward(pass, p, buffers.acts, buffers.targets.device, buffers.acts.loss_sum.device);
+      HeadForward(pass, p, buffers.acts, buffers.targets.device, loss_sum_);
     } else {
       const GptParams& d = grads_->params();
       HeadForwardBackward(pass, p, buffers.acts, buffers.targets.device, kScale, d, buffers.grads,
-                          buffers.acts.loss_sum.device);
+                          loss_sum_);
       TransformerBackward(pass, p, buffers, d);
     }
     return Values(buffers.acts.losses.host);
   }
 
   static constexpr double kScale = 0.3;
+  double sum_ = 0;
+  const Tensor loss_sum_{&sum_, {1}};
   GptConfig config_ = TinyConfig();
   DropoutContext dropout_{.on = training(), .seed = 4, .step = 5, .first_sequence = 6};
   std::unique_ptr<GptWeights> weights_, grads_;

@@ -40,7 +40,6 @@ struct HeadActivations {
   Tensor chunk;                // (R,W), logits of a chunk of rows: scratch
   Mirror logits;               // (R,V), decoding: logits of the last pass
   Mirror losses;               // (N)
-  Mirror loss_sum;             // (1) f64
   Tensor loss_lse, lse_parts;  // (N); in a shard (count,R), of a chunk
 };
 
@@ -84,7 +83,6 @@ void VisitHeadBuffers(const BufferList<Visit>& list, HeadActivations& acts) {
   }
   list.Add("logits", acts.chunk, LogitDtype(pass), {rows, W});
   list.Add("losses", acts.losses, list.number(), {N}, kResult);
-  list.Add("losses.sum", acts.loss_sum, Dtype::kF64, {1}, kResult);
   list.Add("losses.lse", acts.loss_lse, list.number(), {N});
   if (shards > 1) list.Add("lse_parts", acts.lse_parts, list.number(), {shards, rows});
 }
