@@ -24,7 +24,7 @@ uint64_t StoredBytes(int64_t parameters, int64_t file_bytes) {
 }
 
 uint64_t TrainingPeak(const GptConfig& model, const TrainConfig& train, int64_t T, uint64_t memory,
-                      const Backend& backend) {
+                      Backend& backend) {
   const TrainShape shape = ShapeOf(model, train, T, PassOptionsOf(train, model, backend));
   MemoryBeside beside = BesideOf(shape, {.total = memory, .available = memory});
   beside.program += kTokenizer;
@@ -34,7 +34,7 @@ uint64_t TrainingPeak(const GptConfig& model, const TrainConfig& train, int64_t 
 }  // namespace
 
 std::vector<ModelMemory> MemoryOfModels(const TrainConfig& train, int64_t tokens, uint64_t memory,
-                                        const Backend& backend) {
+                                        Backend& backend) {
   std::vector<ModelMemory> models;
   for (const PublishedModel& published : PublishedModels()) {
     const GptConfig model = SizesOf(published);

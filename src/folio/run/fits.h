@@ -24,7 +24,7 @@ struct ModelMemory {
 // them with these settings and adapters, on a machine with `memory` bytes (0: not known). Includes
 // the copy for checkpoints if there is room for it, and the memory that this process has already.
 std::vector<ModelMemory> MemoryOfModels(const TrainConfig& train, int64_t tokens, uint64_t memory,
-                                        const Backend& backend);
+                                        Backend& backend);
 
 // The memory of these models, and the uses for which `memory` bytes are enough.
 Report FitsReport(const std::vector<ModelMemory>& models, uint64_t memory, int64_t tokens);

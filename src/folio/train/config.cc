@@ -242,12 +242,13 @@ Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend
   return backend.PreferredDtype();
 }
 
-PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, Backend& backend,
                           bool packed) {
-  return {.dtype = TrainDtype(train, model, backend),
-          .recompute = train.recompute,
-          .packed = packed,
-          .lora = train.lora};
+  const PassOptions options{.dtype = TrainDtype(train, model, backend),
+                            .recompute = train.recompute,
+                            .packed = packed,
+                            .lora = train.lora};
+  return options.On(backend);
 }
 
 Dtype ReduceDtype(const TrainConfig& train) {

@@ -107,7 +107,7 @@ Dtype TrainDtype(const TrainConfig& train, const GptConfig& model, const Backend
 
 // How a run's passes compute: TrainDtype, train.recompute and train.lora; `packed` for
 // conversations.
-PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, const Backend& backend,
+PassOptions PassOptionsOf(const TrainConfig& train, const GptConfig& model, Backend& backend,
                           bool packed = false);
 
 // train.reduce_dtype, to which gradients are rounded before they are added up.

@@ -89,7 +89,7 @@ TEST(TrainDtype, ItsNameReadsBackAsItself) {
 
 TEST(PassOptions, AreTheRunsDtypeAndRecomputation) {
   TrainConfig train;
-  const Idle backend(Dtype::kBF16);
+  Idle backend(Dtype::kBF16);
   EXPECT_EQ(PassOptionsOf(train, GptConfig(), backend), (PassOptions{.dtype = Dtype::kBF16}));
   train.recompute = true;
   train.dtype = "fp32";

@@ -83,7 +83,7 @@ class BenchTrainCommand final : public Command {
     simd_.Use();
     RequireSameSimd(group);
     std::unique_ptr<Backend> backend = MakeBackend(train.backend);
-    const Backend& plain = *backend;
+    Backend& plain = *backend;
     TimedBackend* timed = nullptr;
     if (ops_) {
       auto timing = std::make_unique<TimedBackend>(std::move(backend));
@@ -117,7 +117,7 @@ class BenchTrainCommand final : public Command {
   }
 
   // One item for each batch size.
-  std::vector<BenchTrainOptions> Options(const TrainConfig& train, const Backend& backend,
+  std::vector<BenchTrainOptions> Options(const TrainConfig& train, Backend& backend,
                                          Group& group) const {
     const GptConfig& model = settings_.config().model;
     BenchTrainOptions options{.model = model,
