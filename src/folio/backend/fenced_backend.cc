@@ -46,7 +46,8 @@ struct Fenced {
 
 class FencedMemory;
 
-// All fenced memories, for the handler of a stray access.
+// All fenced memories, for the handler of a stray access; several threads may make them at once.
+std::mutex memories_mutex;
 std::vector<const FencedMemory*>& Memories() {
   static std::vector<const FencedMemory*> memories;
   return memories;
@@ -57,13 +58,17 @@ void OnStrayAccess(int signal, siginfo_t* info, void*);
 class FencedMemory final : public Memory {
  public:
   explicit FencedMemory(std::function<void()> run_pending) : run_pending_(std::move(run_pending)) {
+    const std::scoped_lock lock(memories_mutex);
     Memories().push_back(this);
     struct sigaction action = {};
     action.sa_sigaction = OnStrayAccess;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, nullptr);
   }
-  ~FencedMemory() override { std::erase(Memories(), this); }
+  ~FencedMemory() override {
+    const std::scoped_lock lock(memories_mutex);
+    std::erase(Memories(), this);
+  }
 
   bool on_host() const override { return false; }
 
@@ -90,20 +95,21 @@ class FencedMemory final : public Memory {
 
   void Write(const std::byte* host, std::byte* to, size_t bytes) override {
     run_pending_();
-    Open("Write", [&] { std::memcpy(to, host, bytes); });
+    Open("Write", {to}, [&] { std::memcpy(to, host, bytes); });
   }
   void Read(const std::byte* from, std::byte* host, size_t bytes) override {
     run_pending_();
-    Open("Read", [&] { std::memcpy(host, from, bytes); });
+    Open("Read", {from}, [&] { std::memcpy(host, from, bytes); });
   }
 
-  // Calls f, which may read and write this memory.
-  void Open(std::string_view operation, const std::function<void()>& f) {
+  // Calls f, which may read and write the blocks that have these places.
+  void Open(std::string_view operation, const std::vector<const std::byte*>& places,
+            const std::function<void()>& f) {
     const std::scoped_lock lock(mutex_);
     last_ = operation;
-    Protect(PROT_READ | PROT_WRITE);
+    Protect(places, PROT_READ | PROT_WRITE);
     f();
-    Protect(PROT_NONE);
+    Protect(places, PROT_NONE);
   }
 
   bool Has(const std::byte* at) const {
@@ -119,8 +125,11 @@ class FencedMemory final : public Memory {
   std::string_view last() const { return last_; }
 
  private:
-  void Protect(int how) {
-    for (const Fenced& block : blocks_) mprotect(block.begin, block.bytes, how);
+  void Protect(const std::vector<const std::byte*>& places, int how) {
+    for (const Fenced& block : blocks_) {
+      const auto has = [&](const std::byte* place) { return block.Has(place); };
+      if (std::ranges::any_of(places, has)) mprotect(block.begin, block.bytes, how);
+    }
   }
 
   std::function<void()> run_pending_;
@@ -164,12 +173,15 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
 
   template <class Op>
   void Apply(const Op& op) {
+    std::vector<const std::byte*> places;
     for (const Operand& operand : Operands(op)) {
       FOLIO_CHECK(operand.count() == 0 || memory_.Has(operand.data()),
                   fmt::format("{} of {} is not in the backend's memory", operand.name, Op::kName));
+      places.push_back(operand.data());
     }
     const std::scoped_lock lock(mutex_);
-    pending_.push_back([this, op] { memory_.Open(Op::kName, [&] { cpu_->Run(op); }); });
+    pending_.push_back(
+        [this, op, places] { memory_.Open(Op::kName, places, [&] { cpu_->Run(op); }); });
     if (order_ == FencedOrder::kAtOnce) Wait();
   }
 

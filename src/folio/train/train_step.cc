@@ -64,7 +64,9 @@ MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
   MemoryPlan plan;
   const ParamTable table(config, options.lora, options.shard);
   const Shards shards(BucketsOf(table), parallelism.ranks);
-  plan.Add("weights", options.number(), {table.flat_size()});
+  const Shape weights = {table.flat_size()};
+  parallelism.ranks > 1 ? plan.AddMirrored("weights", options.number(), weights)
+                        : plan.Add("weights", options.number(), weights);
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
   Optimizer::AddTo(plan, optimizer, options.number(), shards);
   if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
