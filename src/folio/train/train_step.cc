@@ -72,7 +72,10 @@ MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
   if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
-    plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
+    const MemoryPlan::Id id = buffer.mirrored
+                                  ? plan.AddMirrored(buffer.name, buffer.dtype, buffer.shape)
+                                  : plan.Add(buffer.name, buffer.dtype, buffer.shape);
+    plan.SetLife(id, buffer.first_tick, buffer.last_tick);
   }
   plan.Place();
   return plan;
