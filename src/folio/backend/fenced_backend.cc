@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -30,6 +31,7 @@ struct Fenced {
   std::byte* begin = nullptr;
   size_t bytes = 0;
   std::vector<Part> parts = {};
+  std::string_view last = {};  // the last operation, where it is freed
 
   bool Has(const std::byte* at) const { return at >= begin && at < begin + bytes; }
   // Buffers may share a place, so there may be several names.
@@ -46,28 +48,41 @@ struct Fenced {
 
 class FencedMemory;
 
-// All fenced memories, for the handler of a stray access; several threads may make them at once.
-std::mutex memories_mutex;
-std::vector<const FencedMemory*>& Memories() {
-  static std::vector<const FencedMemory*> memories;
-  return memories;
+// All fenced memories, and the blocks that were freed last, which stay out of reach: for the
+// handler of a stray access. Several threads may make them at once.
+struct AllFenced {
+  static constexpr size_t kMostFreed = 64;
+
+  std::mutex mutex;
+  std::vector<const FencedMemory*> memories;
+  std::deque<Fenced> freed;
+};
+AllFenced& All() {
+  static AllFenced all;
+  return all;
 }
 
 void OnStrayAccess(int signal, siginfo_t* info, void*);
+// The names of what lies there, and whose memory it is; empty for memory of the host.
+std::string PlaceOf(const std::byte* at);
 
 class FencedMemory final : public Memory {
  public:
-  explicit FencedMemory(std::function<void()> run_pending) : run_pending_(std::move(run_pending)) {
-    const std::scoped_lock lock(memories_mutex);
-    Memories().push_back(this);
+  // `run_pending` runs the operations that were begun; `pending_at` names one of them that has an
+  // operand in the buffer at this address, or none.
+  FencedMemory(std::function<void()> run_pending,
+               std::function<std::string_view(const std::byte*)> pending_at)
+      : run_pending_(std::move(run_pending)), pending_at_(std::move(pending_at)) {
+    const std::scoped_lock lock(All().mutex);
+    All().memories.push_back(this);
     struct sigaction action = {};
     action.sa_sigaction = OnStrayAccess;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, nullptr);
   }
   ~FencedMemory() override {
-    const std::scoped_lock lock(memories_mutex);
-    std::erase(Memories(), this);
+    const std::scoped_lock lock(All().mutex);
+    std::erase(All().memories, this);
   }
 
   bool on_host() const override { return false; }
@@ -88,18 +103,24 @@ class FencedMemory final : public Memory {
 
   void Free(std::byte* memory, size_t bytes) override {
     run_pending_();
-    const std::scoped_lock lock(mutex_);
-    std::erase_if(blocks_, [&](const Fenced& block) { return block.begin == memory; });
-    munmap(memory, bytes);
+    const std::scoped_lock lock(mutex_, All().mutex);
+    const auto block = std::ranges::find(blocks_, memory, &Fenced::begin);
+    FOLIO_CHECK(block != blocks_.end(), "memory is freed that was not allocated");
+    madvise(memory, bytes, MADV_DONTNEED);
+    std::deque<Fenced>& freed = All().freed;
+    freed.push_back(std::move(*block));
+    freed.back().last = last_;
+    blocks_.erase(block);
+    if (freed.size() <= AllFenced::kMostFreed) return;
+    munmap(freed.front().begin, freed.front().bytes);
+    freed.pop_front();
   }
 
   void Write(const std::byte* host, std::byte* to, size_t bytes) override {
-    run_pending_();
-    Open("Write", {to}, [&] { std::memcpy(to, host, bytes); });
+    Copy("Write", to, bytes, [&] { std::memcpy(to, host, bytes); });
   }
   void Read(const std::byte* from, std::byte* host, size_t bytes) override {
-    run_pending_();
-    Open("Read", {from}, [&] { std::memcpy(host, from, bytes); });
+    Copy("Read", from, bytes, [&] { std::memcpy(host, from, bytes); });
   }
 
   // Calls f, which may read and write the blocks that have these places.
@@ -123,8 +144,18 @@ class FencedMemory final : public Memory {
     return "";
   }
   std::string_view last() const { return last_; }
+  std::string_view PendingAt(const std::byte* at) const { return pending_at_(at); }
 
  private:
+  void Copy(std::string_view name, const std::byte* at, size_t bytes,
+            const std::function<void()>& copy) {
+    run_pending_();
+    if (bytes == 0) return;
+    FOLIO_CHECK(Has(at) && Has(at + bytes - 1),
+                fmt::format("{} of {}: not in this memory", name, PlaceOf(at)));
+    Open(name, {at}, copy);
+  }
+
   void Protect(const std::vector<const std::byte*>& places, int how) {
     for (const Fenced& block : blocks_) {
       const auto has = [&](const std::byte* place) { return block.Has(place); };
@@ -133,21 +164,45 @@ class FencedMemory final : public Memory {
   }
 
   std::function<void()> run_pending_;
+  std::function<std::string_view(const std::byte*)> pending_at_;
   std::mutex mutex_;
   std::vector<Fenced> blocks_;
   std::string_view last_ = "none";
 };
 
+std::string PlaceOf(const std::byte* at) {
+  for (const FencedMemory* memory : All().memories) {
+    const std::string names = memory->NamesAt(at);
+    if (!names.empty()) return fmt::format("{} in a backend's memory", names);
+  }
+  for (const Fenced& block : All().freed) {
+    if (block.Has(at)) return fmt::format("{} in memory that was freed", block.NamesAt(at));
+  }
+  return "";
+}
+
+// The last operation of the backend whose memory this is, and one that is not done, if it has to do
+// with what lies there.
+std::string OperationsAt(const std::byte* at) {
+  for (const FencedMemory* memory : All().memories) {
+    if (!memory->Has(at)) continue;
+    const std::string_view pending = memory->PendingAt(at);
+    return fmt::format("the last operation was {}{}{}", memory->last(),
+                       pending.empty() ? "" : "; not done is ", pending);
+  }
+  for (const Fenced& block : All().freed) {
+    if (block.Has(at)) return fmt::format("the last operation was {}", block.last);
+  }
+  return "";
+}
+
 // The process ends here, so that what is not safe in a handler does no harm.
 void OnStrayAccess(int signal, siginfo_t* info, void*) {
-  for (const FencedMemory* memory : Memories()) {
-    const std::string names = memory->NamesAt(static_cast<const std::byte*>(info->si_addr));
-    if (names.empty()) continue;
-    const std::string message =
-        fmt::format("the host touches {} in a backend's memory; the last operation was {}\n", names,
-                    memory->last());
-    if (write(STDERR_FILENO, message.data(), message.size()) < 0) break;
-    std::abort();
+  const auto* const at = static_cast<const std::byte*>(info->si_addr);
+  const std::string place = PlaceOf(at);
+  if (!place.empty()) {
+    const std::string message = fmt::format("the host touches {}; {}\n", place, OperationsAt(at));
+    if (write(STDERR_FILENO, message.data(), message.size()) >= 0) std::abort();
   }
   ::signal(signal, SIG_DFL);
 }
@@ -168,29 +223,48 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
 
   void Wait() override {
     const std::scoped_lock lock(mutex_);
-    for (const std::function<void()>& operation : std::exchange(pending_, {})) operation();
+    for (const Pending& operation : std::exchange(pending_, {})) operation.run();
   }
 
   template <class Op>
   void Apply(const Op& op) {
     std::vector<const std::byte*> places;
     for (const Operand& operand : Operands(op)) {
-      FOLIO_CHECK(operand.count() == 0 || memory_.Has(operand.data()),
-                  fmt::format("{} of {} is not in the backend's memory", operand.name, Op::kName));
+      FOLIO_CHECK(
+          operand.count() == 0 || memory_.Has(operand.data()),
+          fmt::format("{} of {} is not in the backend's memory{}{}", operand.name, Op::kName,
+                      PlaceOf(operand.data()).empty() ? "" : ", but ", PlaceOf(operand.data())));
       places.push_back(operand.data());
     }
     const std::scoped_lock lock(mutex_);
-    pending_.push_back(
-        [this, op, places] { memory_.Open(Op::kName, places, [&] { cpu_->Run(op); }); });
+    pending_.push_back({Op::kName, places, [this, op, places] {
+                          memory_.Open(Op::kName, places, [&] { cpu_->Run(op); });
+                        }});
     if (order_ == FencedOrder::kAtOnce) Wait();
   }
 
  private:
+  // An operation that was begun.
+  struct Pending {
+    std::string_view name;
+    std::vector<const std::byte*> places;  // of its operands
+    std::function<void()> run;
+  };
+
+  std::string_view PendingAt(const std::byte* at) const {
+    const std::string names = memory_.NamesAt(at);
+    for (const Pending& operation : pending_) {
+      const auto same = [&](const std::byte* place) { return memory_.NamesAt(place) == names; };
+      if (std::ranges::any_of(operation.places, same)) return operation.name;
+    }
+    return "";
+  }
+
   FencedOrder order_;
   std::unique_ptr<Backend> cpu_ = MakeCpuBackend();
   std::recursive_mutex mutex_;  // a thread that writes a checkpoint reads the memory
-  std::vector<std::function<void()>> pending_;
-  FencedMemory memory_{[this] { Wait(); }};
+  std::vector<Pending> pending_;
+  FencedMemory memory_{[this] { Wait(); }, [this](const std::byte* at) { return PendingAt(at); }};
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,20 +70,61 @@ TEST_P(Fence, OperationsRunInTheOrderOfTheirBeginnings) {
   EXPECT_EQ(HostCopy(buffers_.y).elements<float>()[0], 7);
 }
 
-TEST_P(Fence, AReadByTheHostEndsTheProcessWithTensorAndOperation) {
-  const std::string message = "the host touches x in a backend's memory; the last operation was ";
+// Faults of each kind: the process ends with the names of tensor and operation.
+
+void ReadByTheHost(const Tensor& x) {
+  static_cast<void>(*static_cast<volatile std::byte*>(x.raw()));
+}
+
+TEST_P(Fence, AStrayReadIsNamed) {
+  buffers_.backend->Wait();
+  EXPECT_DEATH(ReadByTheHost(buffers_.x.device),
+               "the host touches x in a backend's memory; the last operation was fill\n");
+}
+
+TEST_P(Fence, AStrayWriteIsNamed) {
+  buffers_.x.Fetch();
+  EXPECT_DEATH(buffers_.y.raw()[0] = {},
+               "the host touches y in a backend's memory; the last operation was Read\n");
+}
+
+TEST_P(Fence, AnAccessWhileAnOperationIsPendingIsNamed) {
+  buffers_.x.Fetch();
+  buffers_.backend->Run(Scale{.x = buffers_.x.device, .factor = 2});
+  const std::string touches = "the host touches x in a backend's memory; the last operation was ";
   EXPECT_DEATH(
-      {
-        buffers_.backend->Wait();
-        static_cast<void>(*static_cast<volatile float*>(buffers_.x.device.data<float>()));
-      },
-      message + "fill");
+      ReadByTheHost(buffers_.x.device),
+      touches + (GetParam() == FencedOrder::kLate ? "Read; not done is scale\n" : "scale\n"));
+  EXPECT_DEATH(ReadByTheHost(buffers_.y), GetParam() == FencedOrder::kLate
+                                              ? "touches y .*; the last operation was Read\n"
+                                              : "touches y .*; the last operation was scale\n");
+}
+
+TEST_P(Fence, AnAccessToMemoryThatIsFreedIsNamed) {
+  auto other = std::make_unique<Buffers>(GetParam());
+  const Tensor x = other->x.device, y = other->y;
+  other->arena = {};
+  EXPECT_DEATH(ReadByTheHost(y),
+               "the host touches y in memory that was freed; the last operation was fill\n");
+  EXPECT_DEATH(const HostCopy copy(x), "Read of x in memory that was freed: not in this memory");
+  EXPECT_DEATH(CopyElements(Tensor(std::vector<float>(3).data(), {1, 3}), y),
+               "Write of y in memory that was freed");
+  EXPECT_DEATH(other->backend->Run(Scale{.x = x, .factor = 2}),
+               "x of scale is not in the backend's memory, but x in memory that was freed");
+  other.reset();
+  EXPECT_DEATH(ReadByTheHost(x),
+               "the host touches x in memory that was freed; the last operation was fill\n");
+  EXPECT_DEATH(buffers_.backend->Run(Scale{.x = x, .factor = 2}),
+               "x of scale is not in the backend's memory, but x in memory that was freed");
+}
+
+TEST_P(Fence, AnOperandOfAnotherBackendIsNamed) {
+  const Buffers other(GetParam());
   EXPECT_DEATH(
-      {
-        buffers_.x.Fetch();
-        buffers_.y.raw()[0] = {};
-      },
-      "the host touches y in a backend's memory; the last operation was Read");
+      buffers_.backend->Run(ResidualForward{.x = buffers_.x.device, .out = other.y}),
+      "out of residual_forward is not in the backend's memory, but y in a backend's memory");
+  EXPECT_DEATH(buffers_.backend->memory().Write({}, other.y.raw(), 4),
+               "Write of y in a backend's memory: not in this memory");
 }
 
 TEST_P(Fence, ATensorBehindItIsNotTheHosts) {
