@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "folio/backend/decorated_backends.h"
 #include "folio/backend/test_fenced_orders.h"
 #include "folio/tensor/memory_plan.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -138,6 +141,29 @@ TEST_P(Fence, AnOperandOfTheHostIsNamed) {
   EXPECT_DEATH(buffers_.backend->Run(
                    ResidualForward{.x = buffers_.x.device, .out = Tensor(mine.data(), {1, 3})}),
                "out of residual_forward is not in the backend's memory");
+}
+
+// Columns of an array, of which the second row has a number that is not finite.
+TEST_P(Fence, NumbersThatAreNotFiniteAreFoundInIt) {
+  MemoryPlan plan;
+  const MemoryPlan::Id id = plan.Add("qkv", Dtype::kF32, {2, 6}),
+                       table = plan.Add("t", Dtype::kF32, {2, 2});
+  plan.Place();
+  FiniteBackend finite(MakeFencedBackend(GetParam()));
+  const Arena arena(plan, finite.memory());
+  const Tensor qkv = arena.Get(plan, id);
+  finite.Watch({.name_of = [&](const std::byte* at) {
+    return at == qkv.address() + 8 * sizeof(float) ? "columns" : "";
+  }});
+  const HostEdit edit(qkv);
+  edit.elements<float>()[7] = INFINITY;  // beside the columns
+  edit.Send();
+  const Rotary op{.x = SequenceView(qkv, 1, 2, 2, 2), .table = arena.Get(plan, table), .D = 2};
+  finite.Run(op);
+  edit.elements<float>()[8] = INFINITY;
+  edit.Send();
+  const std::string error = ErrorOf([&] { finite.Run(op); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "element 2 of x (1, 2, 2) is nan", "in columns")) << error;
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, Fence, FencedOrders(), FencedOrderName);

@@ -27,10 +27,12 @@ int Ranks(const BenchTrainOptions& options) {
 class TrainingBench {
  public:
   TrainingBench(Backend& backend, const BenchTrainOptions& options)
-      : train_(options.train),
+      : backend_(backend),
+        train_(options.train),
         group_(options.group),
         weights_(ParamTable(options.model, options.pass.lora,
-                            ShardOfRank(options.model, options.train, options.group))),
+                            ShardOfRank(options.model, options.train, options.group)),
+                 Dtype::kF32, ParamPart::kAll, backend.memory()),
         train_step_(backend, weights_, options.train.batch_size, options.T, options.pass,
                     ParallelismOf(options.train, options.group),
                     OptimizerSettingsOf(options.train)) {
@@ -85,6 +87,7 @@ class TrainingBench {
     if (optimizer) {
       train_step_.Finish(train_.learning_rate, train_.grad_clip, ++step_);
     }
+    backend_.Wait();
     return SteadySeconds() - begin;
   }
 
@@ -92,6 +95,7 @@ class TrainingBench {
   double loss() const { return loss_; }
 
  private:
+  Backend& backend_;
   const TrainConfig train_;
   Group* group_;  // of all ranks; null for one alone
   GptWeights weights_;

@@ -64,6 +64,15 @@ TEST_P(FencedTraining, LeavesTheFilesOfTheCpu) {
   }
 }
 
+TEST_P(FencedTraining, LeavesThemWithCheckedNumbersToo) {
+  config_.max_steps = 3;
+  FiniteBackend finite(MakeFencedBackend(GetParam()));
+  finite.Watch({});
+  Train(*backend_, "cpu");
+  Train(finite, "fenced");
+  ExpectSameFiles("cpu/last", "fenced/last");
+}
+
 TEST_P(FencedTraining, GoesOnWithWhatTheOtherBackendLeft) {
   config_.eval_every = 7;
   Train(*backend_, "whole");
