@@ -63,8 +63,8 @@ AllFenced& All() {
 }
 
 void OnStrayAccess(int signal, siginfo_t* info, void*);
-// The names of what lies there, and whose memory it is; empty for memory of the host.
-std::string PlaceOf(const std::byte* at);
+// Names what lies there, its memory and the last operation, and one that is begun but not done.
+std::string Describe(const std::byte* at);
 
 class FencedMemory final : public Memory {
  public:
@@ -152,7 +152,7 @@ class FencedMemory final : public Memory {
     run_pending_();
     if (bytes == 0) return;
     FOLIO_CHECK(Has(at) && Has(at + bytes - 1),
-                fmt::format("{} of {}: not in this memory", name, PlaceOf(at)));
+                fmt::format("{} outside of this memory: {}", name, Describe(at)));
     Open(name, {at}, copy);
   }
 
@@ -170,40 +170,27 @@ class FencedMemory final : public Memory {
   std::string_view last_ = "none";
 };
 
-std::string PlaceOf(const std::byte* at) {
+std::string Describe(const std::byte* at) {
   for (const FencedMemory* memory : All().memories) {
     const std::string names = memory->NamesAt(at);
-    if (!names.empty()) return fmt::format("{} in a backend's memory", names);
-  }
-  for (const Fenced& block : All().freed) {
-    if (block.Has(at)) return fmt::format("{} in memory that was freed", block.NamesAt(at));
-  }
-  return "";
-}
-
-// The last operation of the backend whose memory this is, and one that is not done, if it has to do
-// with what lies there.
-std::string OperationsAt(const std::byte* at) {
-  for (const FencedMemory* memory : All().memories) {
-    if (!memory->Has(at)) continue;
+    if (names.empty()) continue;
     const std::string_view pending = memory->PendingAt(at);
-    return fmt::format("the last operation was {}{}{}", memory->last(),
-                       pending.empty() ? "" : "; not done is ", pending);
+    return fmt::format("{} in a backend's memory; the last operation was {}{}{}", names,
+                       memory->last(), pending.empty() ? "" : "; not done is ", pending);
   }
   for (const Fenced& block : All().freed) {
-    if (block.Has(at)) return fmt::format("the last operation was {}", block.last);
+    if (!block.Has(at)) continue;
+    return fmt::format("{} in memory that was freed; the last operation was {}", block.NamesAt(at),
+                       block.last);
   }
-  return "";
+  return "memory that is no backend's";
 }
 
-// The process ends here, so that what is not safe in a handler does no harm.
+// The process ends where this returns, so that what is not safe in a handler does no harm.
 void OnStrayAccess(int signal, siginfo_t* info, void*) {
-  const auto* const at = static_cast<const std::byte*>(info->si_addr);
-  const std::string place = PlaceOf(at);
-  if (!place.empty()) {
-    const std::string message = fmt::format("the host touches {}; {}\n", place, OperationsAt(at));
-    if (write(STDERR_FILENO, message.data(), message.size()) >= 0) std::abort();
-  }
+  const std::string message =
+      fmt::format("the host touches {}\n", Describe(static_cast<const std::byte*>(info->si_addr)));
+  static_cast<void>(write(STDERR_FILENO, message.data(), message.size()) < 0);
   ::signal(signal, SIG_DFL);
 }
 
@@ -230,10 +217,9 @@ class FencedBackend final : public GenericBackend<FencedBackend> {
   void Apply(const Op& op) {
     std::vector<const std::byte*> places;
     for (const Operand& operand : Operands(op)) {
-      FOLIO_CHECK(
-          operand.count() == 0 || memory_.Has(operand.data()),
-          fmt::format("{} of {} is not in the backend's memory{}{}", operand.name, Op::kName,
-                      PlaceOf(operand.data()).empty() ? "" : ", but ", PlaceOf(operand.data())));
+      FOLIO_CHECK(operand.count() == 0 || memory_.Has(operand.data()),
+                  fmt::format("{} of {} is not in the backend's memory: {}", operand.name,
+                              Op::kName, Describe(operand.data())));
       places.push_back(operand.data());
     }
     const std::scoped_lock lock(mutex_);

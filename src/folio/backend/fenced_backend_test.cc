@@ -109,25 +109,24 @@ TEST_P(Fence, AnAccessToMemoryThatIsFreedIsNamed) {
   other->arena = {};
   EXPECT_DEATH(ReadByTheHost(y),
                "the host touches y in memory that was freed; the last operation was fill\n");
-  EXPECT_DEATH(const HostCopy copy(x), "Read of x in memory that was freed: not in this memory");
+  EXPECT_DEATH(const HostCopy copy(x), "Read outside of this memory: x in memory that was freed");
   EXPECT_DEATH(CopyElements(Tensor(std::vector<float>(3).data(), {1, 3}), y),
-               "Write of y in memory that was freed");
+               "Write outside of this memory: y in memory that was freed");
   EXPECT_DEATH(other->backend->Run(Scale{.x = x, .factor = 2}),
-               "x of scale is not in the backend's memory, but x in memory that was freed");
+               "x of scale is not in the backend's memory: x in memory that was freed");
   other.reset();
   EXPECT_DEATH(ReadByTheHost(x),
                "the host touches x in memory that was freed; the last operation was fill\n");
   EXPECT_DEATH(buffers_.backend->Run(Scale{.x = x, .factor = 2}),
-               "x of scale is not in the backend's memory, but x in memory that was freed");
+               "x of scale is not in the backend's memory: x in memory that was freed");
 }
 
 TEST_P(Fence, AnOperandOfAnotherBackendIsNamed) {
   const Buffers other(GetParam());
-  EXPECT_DEATH(
-      buffers_.backend->Run(ResidualForward{.x = buffers_.x.device, .out = other.y}),
-      "out of residual_forward is not in the backend's memory, but y in a backend's memory");
+  EXPECT_DEATH(buffers_.backend->Run(ResidualForward{.x = buffers_.x.device, .out = other.y}),
+               "out of residual_forward is not in the backend's memory: y in a backend's memory");
   EXPECT_DEATH(buffers_.backend->memory().Write({}, other.y.raw(), 4),
-               "Write of y in a backend's memory: not in this memory");
+               "Write outside of this memory: y in a backend's memory");
 }
 
 TEST_P(Fence, ATensorBehindItIsNotTheHosts) {
@@ -138,9 +137,10 @@ TEST_P(Fence, ATensorBehindItIsNotTheHosts) {
 
 TEST_P(Fence, AnOperandOfTheHostIsNamed) {
   std::vector<float> mine(3);
-  EXPECT_DEATH(buffers_.backend->Run(
-                   ResidualForward{.x = buffers_.x.device, .out = Tensor(mine.data(), {1, 3})}),
-               "out of residual_forward is not in the backend's memory");
+  EXPECT_DEATH(
+      buffers_.backend->Run(
+          ResidualForward{.x = buffers_.x.device, .out = Tensor(mine.data(), {1, 3})}),
+      "out of residual_forward is not in the backend's memory: memory that is no backend's");
 }
 
 // Columns of an array, of which the second row has a number that is not finite.

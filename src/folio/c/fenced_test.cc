@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/backend/test_fenced_orders.h"
+#include "folio/api/test_fenced_models.h"
 #include "folio/c/handles.h"
 #include "folio/c/test_api.h"
 #include "folio/model_files/checkpoint.h"
@@ -33,10 +33,8 @@ TEST_P(FencedCApi, ModelsWriteAndShowTheSame) {
   const Ids ids = Prompt("line 7");
   const auto options = Options("generate", {{"max_tokens", "20"}, {"seed", "3"}});
   const auto shown = [&](std::unique_ptr<Backend> backend) {
-    OpenedModel opened = OpenModel(At("run"));
-    opened.backend = std::move(backend);
-    opened.weights = MapWeights(AsStored(*source), {}, {}, opened.backend->memory());
-    const Handle<folio_model> model(NewModel(std::make_shared<Model>(std::move(opened))));
+    const Handle<folio_model> model(
+        NewModel(ModelOn(std::move(backend), *source, model_->tokenizer.impl)));
     std::vector<std::string> all;
     const auto keep = [&](const auto& call) {
       const auto buffer = NewBuffer();

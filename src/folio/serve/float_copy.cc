@@ -16,7 +16,7 @@
 namespace folio {
 namespace {
 
-// What is there already is not copied in the host's memory.
+// In the host's memory a copy views the parameters that are there as it needs them.
 uint64_t BytesOfCopy(const GptWeights& weights, const Memory& memory) {
   uint64_t all = 0, copied = 0;
   for (const Tensor& tensor : weights.tensors()) {
