@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/api/model.h"
-#include "folio/backend/test_fenced_orders.h"
+#include "folio/api/test_fenced_models.h"
 #include "folio/infer/test_small_model.h"
 #include "tests/kit/directory.h"
 
@@ -17,11 +16,8 @@ namespace {
 
 class FencedModels : public InTemporaryDirectory, public testing::WithParamInterface<FencedOrder> {
  protected:
-  // The same weights in the memory of this backend.
   std::unique_ptr<Model> On(std::unique_ptr<Backend> backend) const {
-    OpenedModel opened{.backend = std::move(backend), .tokenizer = source_.tokenizer};
-    opened.weights = MapWeights(AsStored(*source_.weights), {}, {}, opened.backend->memory());
-    return std::make_unique<Model>(std::move(opened));
+    return ModelOn(std::move(backend), *source_.weights, source_.tokenizer);
   }
 
   const OpenedModel source_ = SmallModel();

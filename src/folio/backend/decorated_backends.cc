@@ -303,15 +303,35 @@ void FiniteBackend::Remember(const std::vector<Operand>& operands) {
   }
 }
 
+// FindNonFinite in the backend's memory.
+std::optional<NonFinite> FiniteBackend::Find(const Operand& x) const {
+  if (backend().memory().on_host()) return FindNonFinite(x);
+  const auto* rows = std::get_if<SequenceView>(&x.view);
+  const int64_t elements = rows == nullptr ? x.count()
+                                           : (rows->B - 1) * rows->batch_stride +
+                                                 (rows->T - 1) * rows->row_stride + rows->C;
+  std::vector<std::byte> copy(DtypeBytes(x.dtype(), elements));
+  backend().memory().Read(x.data(), copy.data(), copy.size());
+  Operand copied = x;
+  if (rows == nullptr) {
+    copied.view = Tensor(copy.data(), x.dtype(), std::get<Tensor>(x.view).shape());
+  } else {
+    std::get<SequenceView>(copied.view).data = copy.data();
+  }
+  std::optional<NonFinite> found = FindNonFinite(copied);
+  if (found) found->at = x.data() + (found->at - copy.data());
+  return found;
+}
+
 void FiniteBackend::Look(std::string_view operation, const std::vector<Operand>& operands) const {
   for (const Operand& result : operands) {
     if (result.access == Access::kRead) continue;
-    const std::optional<NonFinite> found = FindNonFinite(result);
+    const std::optional<NonFinite> found = Find(result);
     if (!found) continue;
     std::string inputs = "its inputs are finite";
     for (const Operand& input : operands) {
       if (input.access != Access::kRead) continue;
-      const auto bad = FindNonFinite(input);
+      const auto bad = Find(input);
       if (bad) {
         inputs = fmt::format("element {} of {}, an input, is already {}", bad->element, input.name,
                              ValueText(bad->value));

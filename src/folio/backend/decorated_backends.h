@@ -208,6 +208,14 @@ struct OperationContext {
   std::function<std::string(const std::byte*)> name_of = {};
 };
 
+struct NonFinite {
+  int64_t element = 0;  // in row-major order
+  double value = 0;
+  const std::byte* at = nullptr;
+};
+// The first number of F32, BF16 or F64 that is not finite; nothing for operands of other dtypes.
+std::optional<NonFinite> FindNonFinite(const Operand& x);
+
 // Runs operations on another backend and, after Watch, checks every number that they write. The
 // first that is not finite throws a kDiverged Error: when, the operation, operand, element and
 // value, the parameter that this or the last operation before it used, and whether its inputs were
@@ -233,6 +241,7 @@ class FiniteBackend final : public ForwardingBackend<FiniteBackend> {
  private:
   void Remember(const std::vector<Operand>& operands);
   void Look(std::string_view operation, const std::vector<Operand>& operands) const;
+  std::optional<NonFinite> Find(const Operand& x) const;
 
   std::optional<OperationContext> context_;
   std::string near_;  // name_of an operand of the last operation that had a named one
@@ -254,14 +263,6 @@ class WatchedBackend final : public ForwardingBackend<WatchedBackend> {
  private:
   std::function<void()> before_;
 };
-
-struct NonFinite {
-  int64_t element = 0;  // in row-major order
-  double value = 0;
-  const std::byte* at = nullptr;
-};
-// The first number of F32, BF16 or F64 that is not finite; nothing for operands of other dtypes.
-std::optional<NonFinite> FindNonFinite(const Operand& x);
 
 // The totals of all calls of one operation.
 struct OpTime {

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "folio/backend/decorated_backends.h"
 #include "folio/backend/test_fenced_orders.h"
 #include "folio/tensor/memory_plan.h"
+#include "tests/kit/expect.h"
 
 namespace folio {
 namespace {
@@ -69,20 +73,60 @@ TEST_P(Fence, OperationsRunInTheOrderOfTheirBeginnings) {
   EXPECT_EQ(HostCopy(buffers_.y).elements<float>()[0], 7);
 }
 
-TEST_P(Fence, AReadByTheHostEndsTheProcessWithTensorAndOperation) {
-  const std::string message = "the host touches x in a backend's memory; the last operation was ";
+// Faults of each kind: the process ends with the names of tensor and operation.
+
+void ReadByTheHost(const Tensor& x) {
+  static_cast<void>(*static_cast<volatile std::byte*>(x.raw()));
+}
+
+TEST_P(Fence, AStrayReadIsNamed) {
+  buffers_.backend->Wait();
+  EXPECT_DEATH(ReadByTheHost(buffers_.x.device),
+               "the host touches x in a backend's memory; the last operation was fill\n");
+}
+
+TEST_P(Fence, AStrayWriteIsNamed) {
+  buffers_.x.Fetch();
+  EXPECT_DEATH(buffers_.y.raw()[0] = {},
+               "the host touches y in a backend's memory; the last operation was Read\n");
+}
+
+TEST_P(Fence, AnAccessWhileAnOperationIsPendingIsNamed) {
+  buffers_.x.Fetch();
+  buffers_.backend->Run(Scale{.x = buffers_.x.device, .factor = 2});
+  const std::string touches = "the host touches x in a backend's memory; the last operation was ";
   EXPECT_DEATH(
-      {
-        buffers_.backend->Wait();
-        static_cast<void>(*static_cast<volatile float*>(buffers_.x.device.data<float>()));
-      },
-      message + "fill");
-  EXPECT_DEATH(
-      {
-        buffers_.x.Fetch();
-        buffers_.y.raw()[0] = {};
-      },
-      "the host touches y in a backend's memory; the last operation was Read");
+      ReadByTheHost(buffers_.x.device),
+      touches + (GetParam() == FencedOrder::kLate ? "Read; not done is scale\n" : "scale\n"));
+  EXPECT_DEATH(ReadByTheHost(buffers_.y), GetParam() == FencedOrder::kLate
+                                              ? "touches y .*; the last operation was Read\n"
+                                              : "touches y .*; the last operation was scale\n");
+}
+
+TEST_P(Fence, AnAccessToMemoryThatIsFreedIsNamed) {
+  auto other = std::make_unique<Buffers>(GetParam());
+  const Tensor x = other->x.device, y = other->y;
+  other->arena = {};
+  EXPECT_DEATH(ReadByTheHost(y),
+               "the host touches y in memory that was freed; the last operation was fill\n");
+  EXPECT_DEATH(const HostCopy copy(x), "Read outside of this memory: x in memory that was freed");
+  EXPECT_DEATH(CopyElements(Tensor(std::vector<float>(3).data(), {1, 3}), y),
+               "Write outside of this memory: y in memory that was freed");
+  EXPECT_DEATH(other->backend->Run(Scale{.x = x, .factor = 2}),
+               "x of scale is not in the backend's memory: x in memory that was freed");
+  other.reset();
+  EXPECT_DEATH(ReadByTheHost(x),
+               "the host touches x in memory that was freed; the last operation was fill\n");
+  EXPECT_DEATH(buffers_.backend->Run(Scale{.x = x, .factor = 2}),
+               "x of scale is not in the backend's memory: x in memory that was freed");
+}
+
+TEST_P(Fence, AnOperandOfAnotherBackendIsNamed) {
+  const Buffers other(GetParam());
+  EXPECT_DEATH(buffers_.backend->Run(ResidualForward{.x = buffers_.x.device, .out = other.y}),
+               "out of residual_forward is not in the backend's memory: y in a backend's memory");
+  EXPECT_DEATH(buffers_.backend->memory().Write({}, other.y.raw(), 4),
+               "Write outside of this memory: y in a backend's memory");
 }
 
 TEST_P(Fence, ATensorBehindItIsNotTheHosts) {
@@ -93,9 +137,33 @@ TEST_P(Fence, ATensorBehindItIsNotTheHosts) {
 
 TEST_P(Fence, AnOperandOfTheHostIsNamed) {
   std::vector<float> mine(3);
-  EXPECT_DEATH(buffers_.backend->Run(
-                   ResidualForward{.x = buffers_.x.device, .out = Tensor(mine.data(), {1, 3})}),
-               "out of residual_forward is not in the backend's memory");
+  EXPECT_DEATH(
+      buffers_.backend->Run(
+          ResidualForward{.x = buffers_.x.device, .out = Tensor(mine.data(), {1, 3})}),
+      "out of residual_forward is not in the backend's memory: memory that is no backend's");
+}
+
+// Columns of an array, of which the second row has a number that is not finite.
+TEST_P(Fence, NumbersThatAreNotFiniteAreFoundInIt) {
+  MemoryPlan plan;
+  const MemoryPlan::Id id = plan.Add("qkv", Dtype::kF32, {2, 6}),
+                       table = plan.Add("t", Dtype::kF32, {2, 2});
+  plan.Place();
+  FiniteBackend finite(MakeFencedBackend(GetParam()));
+  const Arena arena(plan, finite.memory());
+  const Tensor qkv = arena.Get(plan, id);
+  finite.Watch({.name_of = [&](const std::byte* at) {
+    return at == qkv.address() + 8 * sizeof(float) ? "columns" : "";
+  }});
+  const HostEdit edit(qkv);
+  edit.elements<float>()[7] = INFINITY;  // beside the columns
+  edit.Send();
+  const Rotary op{.x = SequenceView(qkv, 1, 2, 2, 2), .table = arena.Get(plan, table), .D = 2};
+  finite.Run(op);
+  edit.elements<float>()[8] = INFINITY;
+  edit.Send();
+  const std::string error = ErrorOf([&] { finite.Run(op); }, ErrorKind::kDiverged);
+  EXPECT_TRUE(Contains(error, "element 2 of x (1, 2, 2) is nan", "in columns")) << error;
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, Fence, FencedOrders(), FencedOrderName);

@@ -49,16 +49,19 @@ MemoryPlan PlanOf(std::initializer_list<std::pair<Dtype, Shape>> arrays) {
 // Numbers in [-0.5, 0.5], of either sign: float32 or bfloat16.
 void FillArray(const Tensor& tensor) {
   constexpr int64_t kDistinct = 1009, kStep = 7;
+  const HostEdit edit(tensor, HostEdit::kDiscard);
+  const Tensor& numbers = edit.tensor();
   ParallelRange(tensor.count(), kPassGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const float x = static_cast<float>(i * kStep % kDistinct) / (kDistinct - 1) - 0.5f;
       if (tensor.dtype() == Dtype::kBF16) {
-        tensor.host<BF16>()[i] = ToBF16(x);
+        numbers.host<BF16>()[i] = ToBF16(x);
       } else {
-        tensor.host<float>()[i] = x;
+        numbers.host<float>()[i] = x;
       }
     }
   });
+  edit.Send();
 }
 
 // Runs rounds, each of which adds to the timings that it gets: one that does not count, then at
@@ -78,6 +81,15 @@ void Time(Timing& timing, F&& run) {
   timing.seconds.push_back(SecondsOf(run));
 }
 
+// The time until operations that run() begins are done.
+template <class F>
+void Time(Backend& backend, Timing& timing, F&& run) {
+  Time(timing, [&] {
+    run();
+    backend.Wait();
+  });
+}
+
 double FlopsOf(const MatmulShape& shape) {
   return 2.0 * static_cast<double>(shape.N) * static_cast<double>(shape.I) *
          static_cast<double>(shape.O);
@@ -88,7 +100,7 @@ class Products {
  public:
   static constexpr std::string_view kNames[] = {"x W", "d_out W^T", "x^T d_out"};
 
-  Products(const MatmulShape& shape, Dtype dtype) {
+  Products(Backend& backend, const MatmulShape& shape, Dtype dtype) {
     const auto& [N, I, O] = shape;
     const MemoryPlan plan = PlanOf({{dtype, {N, I}},
                                     {Dtype::kF32, {I, O}},
@@ -96,7 +108,7 @@ class Products {
                                     {dtype, {N, I}},
                                     {dtype, {N, O}},
                                     {Dtype::kF32, {I, O}}});
-    arena_ = Arena(plan);
+    arena_ = Arena(plan, backend.memory());
     MemoryPlan::Id id = 0;
     for (Tensor* array : {&x_, &weight_, &out_, &d_x_, &d_out_, &d_weight_}) {
       *array = arena_.Get(plan, id++);
@@ -127,9 +139,12 @@ MatmulShape FitToSpeed(Backend& backend, MatmulShape shape) {
   if (shape.N <= kFewRows) return shape;
   // The rate of a little product, as its weight alone may be too much for a slow backend.
   constexpr MatmulShape kLittle = {kFewRows, 128, 128};
-  const Products probe(kLittle, Dtype::kF32);
+  const Products probe(backend, kLittle, Dtype::kF32);
   probe.Run(backend, 0);
-  const double seconds = SecondsOf([&] { probe.Run(backend, 0); });
+  backend.Wait();
+  Timing timing;
+  Time(backend, timing, [&] { probe.Run(backend, 0); });
+  const double seconds = timing.seconds.front();
   if (FlopsOf(shape) / FlopsOf(kLittle) * seconds > kTooLong) shape.N = kFewRows;
   return shape;
 }
@@ -162,6 +177,7 @@ uint32_t ReadAll(const float* x, int64_t n) {
 
 // Copies an array to another one of its size on all threads.
 void CopyAll(const Tensor& from, const Tensor& to) {
+  if (!from.on_host()) return CopyElements(from, to);
   ParallelRange(static_cast<int64_t>(from.bytes()), kPassGrain * int64_t{sizeof(float)},
                 [&](int64_t begin, int64_t end, int) {
                   std::memcpy(to.host_bytes() + begin, from.host_bytes() + begin,
@@ -227,7 +243,7 @@ std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulS
     std::vector<Products> products;
     std::vector<MatmulRate> rates;
     for (const Dtype dtype : dtypes) {
-      products.emplace_back(shape, dtype);
+      products.emplace_back(backend, shape, dtype);
       for (const std::string_view name : Products::kNames) {
         rates.push_back({shape, name, dtype, {.work = FlopsOf(shape)}});
       }
@@ -235,7 +251,7 @@ std::vector<MatmulRate> MeasureMatmuls(Backend& backend, std::span<const MatmulS
     const double together = seconds * static_cast<double>(rates.size());
     rates = TakeTurns(std::move(rates), together, [&](std::vector<MatmulRate>& to) {
       for (size_t i = 0; i < to.size(); ++i) {
-        Time(to[i].timing, [&] { products[i / 3].Run(backend, i % 3); });
+        Time(backend, to[i].timing, [&] { products[i / 3].Run(backend, i % 3); });
       }
     });
     std::ranges::move(rates, std::back_inserter(all));
@@ -251,10 +267,11 @@ double MeasureMatmulPeak(Backend& backend, Dtype dtype, double seconds) {
     // A run that does not count comes first.
     const double expected = peak > 0 ? FlopsOf(shape) / peak : 0;
     if (peak > 0 && SteadySeconds() - begin + expected * (kRuns + 1) > seconds) break;
-    const Products products(shape, dtype);
+    const Products products(backend, shape, dtype);
     products.Run(backend, 0);
+    backend.Wait();
     Timing timing{.work = FlopsOf(shape)};
-    for (int i = 0; i < kRuns; ++i) Time(timing, [&] { products.Run(backend, 0); });
+    for (int i = 0; i < kRuns; ++i) Time(backend, timing, [&] { products.Run(backend, 0); });
     peak = std::max(peak, timing.rate());
   }
   return peak;
@@ -267,7 +284,7 @@ uint64_t AttentionBytes(const AttentionShape& shape) {
 AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, double seconds) {
   const HeadLayout heads{shape.H, shape.H, shape.D};
   const MemoryPlan plan = AttentionPlan(shape);
-  const Arena arena(plan);
+  const Arena arena(plan, backend.memory());
   const auto array = [&](MemoryPlan::Id id) { return arena.Get(plan, id); };
   const auto columns = [&](MemoryPlan::Id id, const ColumnRange& range) {
     return View(array(id), shape.B, shape.T, range);
@@ -298,8 +315,8 @@ AttentionRate MeasureAttention(Backend& backend, const AttentionShape& shape, do
                            .backward = {.work = backward.Flops()},
                            .planned_bytes = plan.arena_bytes()};
   return TakeTurns(rate, seconds, [&](AttentionRate& to) {
-    Time(to.forward, [&] { backend.Run(forward); });
-    Time(to.backward, [&] { backend.Run(backward); });
+    Time(backend, to.forward, [&] { backend.Run(forward); });
+    Time(backend, to.backward, [&] { backend.Run(backward); });
   });
 }
 
@@ -310,7 +327,7 @@ uint64_t RowBytes(const RowShape& shape) {
 std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double seconds) {
   const auto& [N, C, D, F, dtype] = shape;
   const MemoryPlan plan = RowPlan(shape);
-  const Arena arena(plan);
+  const Arena arena(plan, backend.memory());
   Tensor x, d_x, out, heads, raw, gates, d_gates, gated, mean, rstd, head_rstd, angles, weight,
       d_weight, d_bias;
   MemoryPlan::Id id = 0;
@@ -365,7 +382,7 @@ std::vector<RowRate> MeasureRows(Backend& backend, const RowShape& shape, double
   rates.push_back({"copy", dtype, {2 * static_cast<double>(gates.bytes())}});
   runs.emplace_back([&] { CopyAll(gates, d_gates); });
   return TakeTurns(std::move(rates), seconds, [&](std::vector<RowRate>& to) {
-    for (size_t i = 0; i < runs.size(); ++i) Time(to[i].timing, runs[i]);
+    for (size_t i = 0; i < runs.size(); ++i) Time(backend, to[i].timing, runs[i]);
   });
 }
 
@@ -378,10 +395,13 @@ uint64_t OptimizerBytes(int64_t parameters) {
 
 OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double seconds) {
   const MemoryPlan plan = ParametersAndGradients(parameters);
-  const Arena arena(plan);
+  const Arena arena(plan, backend.memory());
   const Tensor param = arena.Get(plan, 0), grad = arena.Get(plan, 1);
   Optimizer optimizer(backend, {}, Dtype::kF32, OneBucket(parameters));
   FillArray(param);
+  const HostCopy numbers(grad);
+  double sum = 0;
+  const DeviceCopy squares(Tensor(&sum, {1}), "squares", backend.memory());
   int64_t step = 0;
   const double array = static_cast<double>(parameters) * sizeof(float);
   const int64_t passes = UpdatePasses(optimizer.settings(), ParamGroup::kDecayed);
@@ -392,10 +412,9 @@ OptimizerRates MeasureOptimizer(Backend& backend, int64_t parameters, double sec
   return TakeTurns(rates, seconds, [&](OptimizerRates& to) {
     // Copying makes the gradients, so that they are never zero where AdamW sees them.
     Time(to.copy, [&] { CopyAll(param, grad); });
-    Time(to.read, [&] { ReadAll(grad.host<float>(), parameters); });
-    double sum = 0;
-    Time(to.norm, [&] { backend.Run(SumOfSquares{.x = grad, .out = Tensor(&sum, {1})}); });
-    Time(to.adamw, [&] { optimizer.Step({.lr = 1e-5, .step = ++step}, 0, param, grad); });
+    Time(to.read, [&] { ReadAll(numbers.elements<float>().data(), parameters); });
+    Time(backend, to.norm, [&] { backend.Run(SumOfSquares{.x = grad, .out = squares.tensor()}); });
+    Time(backend, to.adamw, [&] { optimizer.Step({.lr = 1e-5, .step = ++step}, 0, param, grad); });
   });
 }
 

@@ -27,7 +27,8 @@ int Ranks(const BenchTrainOptions& options) {
 class TrainingBench {
  public:
   TrainingBench(Backend& backend, const BenchTrainOptions& options)
-      : train_(options.train),
+      : backend_(backend),
+        train_(options.train),
         group_(options.group),
         weights_(ParamTable(options.model, options.pass.lora,
                             ShardOfRank(options.model, options.train, options.group),
@@ -85,14 +86,17 @@ class TrainingBench {
     if (optimizer) {
       train_step_.Finish(train_.learning_rate, train_.grad_clip, ++step_);
     }
+    backend_.Wait();
+    const double seconds = SteadySeconds() - begin;
     loss_ = train_step_.Losses().back() / rows;
-    return SteadySeconds() - begin;
+    return seconds;
   }
 
   // The loss of its last micro-batch.
   double loss() const { return loss_; }
 
  private:
+  Backend& backend_;
   const TrainConfig train_;
   Group* group_;  // of all ranks; null for one alone
   GptWeights weights_;

@@ -262,7 +262,8 @@ FOLIO_API folio_status folio_model_chat(const folio_model* model, const char* co
  * {...}}; the last two may be missing. Members that the template ignores are an error. */
 FOLIO_API folio_status folio_model_chat_json(const folio_model* model, const char* json,
                                              size_t length, folio_buffer* ids, folio_error** error);
-/* A parameter by its name, without a copy: valid as long as the model. */
+/* A parameter by its name, valid as long as the model. It is a copy only if the backend has a
+ * memory of its own. */
 FOLIO_API folio_status folio_model_tensor(const folio_model* model, const char* name,
                                           folio_tensor* out, folio_error** error);
 /* Writes a model that was opened with dtype=fp32, and its tokenizer, as "hf", "gguf" or another
@@ -406,7 +407,8 @@ FOLIO_API folio_status folio_trainer_evaluate(folio_trainer* trainer, const int3
                                               const folio_cancel* cancel, double* loss,
                                               folio_error** error);
 /* A parameter without a copy, or with `gradient` other than 0 its gradient in the last step, before
- * clipping: both change with the next step and are valid as long as the trainer. */
+ * clipping: both change with the next step and are valid as long as the trainer. If the backend has
+ * a memory of its own, both are copies, which change when they are asked for again. */
 FOLIO_API folio_status folio_trainer_tensor(folio_trainer* trainer, const char* name,
                                             int32_t gradient, folio_tensor* out,
                                             folio_error** error);

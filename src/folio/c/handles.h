@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -33,8 +34,31 @@
 #include "folio/io/memory_files.h"
 #include "folio/model/params.h"
 #include "folio/run/run_config.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/tensor/tensor.h"
 #include "folio/text/tokenizer.h"
+
+namespace folio {
+
+// The host's copies of tensors that lie in a backend's memory, for callers who keep pointers.
+class HostTensors {
+ public:
+  // Returns `x` itself if it lies in the host's memory, else its copy: for each name one, which
+  // stays where it is as long as this. One that `changes` is read anew.
+  Tensor Get(const std::string& name, const Tensor& x, bool changes) {
+    if (x.on_host()) return x;
+    const std::lock_guard lock(mutex_);
+    const auto [copy, made] = copies_.try_emplace(name, x);
+    if (changes && !made) copy->second.mirror().Fetch();
+    return copy->second.tensor();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, HostEdit> copies_;
+};
+
+}  // namespace folio
 
 // The types behind the handles of folio.h.
 
@@ -118,6 +142,14 @@ struct folio_tokenizer {
 struct folio_model {
   std::shared_ptr<const folio::Model> impl;
   folio_tokenizer tokenizer;  // impl is null where it has none
+  mutable folio::HostTensors tensors = {};
+};
+
+// Training on the caller's batches.
+struct folio_trainer {
+  folio::RunSettings settings = {};
+  std::unique_ptr<folio::BatchTrainer> impl = {};
+  folio::HostTensors tensors = {};
 };
 
 namespace folio {

@@ -105,7 +105,7 @@ folio_status folio_model_tensor(const folio_model* model, const char* name, foli
       throw folio::UsageError(fmt::format("there is no parameter '{}'", name), {},
                               "folio_model_info lists them");
     }
-    folio::SetTensor(out, *found->second);
+    folio::SetTensor(out, model->tensors.Get(name, *found->second, /*changes=*/false));
   });
 }
 

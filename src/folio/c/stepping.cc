@@ -14,12 +14,6 @@ using folio::PathArgument;
 using folio::RequireArgument;
 using folio::RequireArguments;
 
-// Training on the caller's batches.
-struct folio_trainer {
-  folio::RunSettings settings = {};
-  std::unique_ptr<folio::BatchTrainer> impl = {};
-};
-
 folio_status folio_trainer_new(const folio_options* options, const folio_model* from,
                                folio_trainer** out, folio_error** error) {
   return Guarded(error, [&] {
@@ -83,8 +77,11 @@ folio_status folio_trainer_tensor(folio_trainer* trainer, const char* name, int3
                                   folio_tensor* out, folio_error** error) {
   return Guarded(error, [&] {
     RequireArguments({{trainer, "trainer"}, {name, "name"}});
-    folio::SetTensor(
-        out, gradient != 0 ? trainer->impl->Gradient(name) : trainer->impl->Parameter(name));
+    const bool asks_gradient = gradient != 0;
+    const folio::Tensor tensor =
+        asks_gradient ? trainer->impl->Gradient(name) : trainer->impl->Parameter(name);
+    const std::string key = asks_gradient ? "gradient of " + std::string(name) : name;
+    folio::SetTensor(out, trainer->tensors.Get(key, tensor, /*changes=*/true));
   });
 }
 

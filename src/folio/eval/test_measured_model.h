@@ -37,6 +37,14 @@ inline OpenedModel ByteModel(uint64_t seed, const GptConfig& config = ByteModelC
   return model;
 }
 
+// The same model in the memory of another backend. `source` must outlive it.
+inline OpenedModel OnBackend(std::unique_ptr<Backend> backend, const OpenedModel& source) {
+  OpenedModel model{.path = source.path, .backend = std::move(backend)};
+  model.weights = MapWeights(AsStored(*source.weights), {}, {}, model.backend->memory());
+  model.tokenizer = source.tokenizer;
+  return model;
+}
+
 // ln of the probabilities after the last of `ids`, (V), by a pass of the reference in float64 over
 // just these.
 inline std::vector<double> PlainLogProbabilities(const GptWeights& weights,

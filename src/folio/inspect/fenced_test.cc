@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "folio/backend/test_fenced_orders.h"
@@ -17,14 +15,6 @@
 
 namespace folio {
 namespace {
-
-// `source` must outlive it.
-OpenedModel On(std::unique_ptr<Backend> backend, const OpenedModel& source) {
-  OpenedModel model{.path = "model", .backend = std::move(backend)};
-  model.weights = MapWeights(AsStored(*source.weights), {}, {}, model.backend->memory());
-  model.tokenizer = source.tokenizer;
-  return model;
-}
 
 std::vector<double> Looked(const OpenedModel& model) {
   std::vector<double> all;
@@ -59,8 +49,8 @@ class FencedLooking : public testing::TestWithParam<FencedOrder> {};
 
 TEST_P(FencedLooking, HasTheNumbersOfTheCpu) {
   const OpenedModel source = ByteModel(3);
-  const OpenedModel cpu = On(MakeCpuBackend(), source);
-  const OpenedModel fenced = On(MakeFencedBackend(GetParam()), source);
+  const OpenedModel cpu = OnBackend(MakeCpuBackend(), source);
+  const OpenedModel fenced = OnBackend(MakeFencedBackend(GetParam()), source);
   const std::vector<double> expected = Looked(cpu);
   EXPECT_GT(expected.size(), 1000u);
   EXPECT_EQ(Looked(fenced), expected);

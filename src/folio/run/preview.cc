@@ -62,7 +62,8 @@ Report BuffersReport(const TrainShape& shape) {
          {"bytes", ">bytes", Value::Commas(static_cast<int64_t>(buffer.bytes))},
          {"first_tick", ">first", buffer.first_tick},
          {"last_tick", ">last", always ? Value("end", Json()) : Value(buffer.last_tick)},
-         {"offset", ">offset", Value::Commas(static_cast<int64_t>(buffer.offset))}});
+         {"offset", ">offset", Value::Commas(static_cast<int64_t>(buffer.offset))},
+         {"mirrored", "mirror", buffer.mirrored}});
   }
   std::vector<Cell> facts = {
       {"", "batch",

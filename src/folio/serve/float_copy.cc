@@ -4,30 +4,38 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "folio/base/clock.h"
 #include "folio/base/strings.h"
 #include "folio/infer/opened_model.h"
 #include "folio/model_files/checkpoint.h"
 #include "folio/serve/http.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 namespace {
 
-uint64_t BytesOfCopy(const GptWeights& weights) {
-  uint64_t bytes = 0;
+// In the host's memory a copy views the parameters that are there as it needs them.
+uint64_t BytesOfCopy(const GptWeights& weights, const Memory& memory) {
+  uint64_t all = 0, copied = 0;
   for (const Tensor& tensor : weights.tensors()) {
-    if (tensor.dtype() != Dtype::kF32) {
-      bytes += sizeof(float) * static_cast<uint64_t>(tensor.count());
-    }
+    const uint64_t bytes = sizeof(float) * static_cast<uint64_t>(tensor.count());
+    all += bytes;
+    if (tensor.dtype() != Dtype::kF32 || &tensor.memory() != &memory) copied += bytes;
   }
-  return bytes;
+  return memory.on_host() || copied == 0 ? copied : all;
 }
 
 }  // namespace
 
-FloatCopy::FloatCopy(const GptWeights& weights, double seconds, std::function<uint64_t()> free)
-    : source_(weights), bytes_(BytesOfCopy(weights)), seconds_(seconds), free_(std::move(free)) {
+FloatCopy::FloatCopy(const GptWeights& weights, Memory& memory, double seconds,
+                     std::function<uint64_t()> free)
+    : source_(weights),
+      memory_(memory),
+      bytes_(BytesOfCopy(weights, memory)),
+      seconds_(seconds),
+      free_(std::move(free)) {
   if (bytes_ == 0) weights_ = Weights(&weights, [](const GptWeights*) {});
 }
 
@@ -62,7 +70,11 @@ FloatCopy::Weights FloatCopy::Get() {
         "", "needs_memory");
   }
   EndThread();
-  Weights copy = MapWeights(AsStored(source_));
+  const std::vector<HostCopy> copies(source_.tensors().begin(), source_.tensors().end());
+  std::vector<Tensor> tensors;
+  for (const HostCopy& one : copies) tensors.push_back(one.tensor());
+  const GptWeights on_host(source_.table(), std::move(tensors), nullptr);
+  Weights copy = MapWeights(AsStored(on_host), {}, {}, memory_);
   const std::lock_guard lock(mutex_);
   weights_ = copy;
   used_ = SteadySeconds();

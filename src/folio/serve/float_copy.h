@@ -12,20 +12,22 @@
 namespace folio {
 
 // A FloatCopy has the float32 weights of a model for requests that look inside, which need them.
-// A model that is kept as another type is copied when the first such request comes; all requests
-// share that copy, and its memory is given back when none has come for a while. A model that is
-// kept as float32 is its own copy, always.
+// A model that is kept as another type, or in another memory, is copied when the first such request
+// comes; all requests share that copy, and its memory is given back when none has come for a while.
+// A model that is kept as float32 in that memory is its own copy, always.
 class FloatCopy {
  public:
   using Weights = std::shared_ptr<const GptWeights>;
 
-  // `weights` must outlive it. `seconds`: how long a copy that nobody asks for stays. `free`
-  // returns the bytes that a copy may take now; 0 where that is not known.
-  FloatCopy(const GptWeights& weights, double seconds, std::function<uint64_t()> free);
+  // `weights` and `memory`, where the copy lies, must outlive it. `seconds`: how long a copy that
+  // nobody asks for stays. `free` returns the bytes that a copy may take now; 0 where that is not
+  // known.
+  FloatCopy(const GptWeights& weights, Memory& memory, double seconds,
+            std::function<uint64_t()> free);
   ~FloatCopy();
   FloatCopy(const FloatCopy&) = delete;
 
-  // Returns the bytes that the copy takes, whether it is there or not; 0 of a float32 model.
+  // Returns the bytes that the copy takes, whether it is there or not; 0 where there is none.
   uint64_t bytes() const { return bytes_; }
   // Returns the bytes that it takes now.
   uint64_t used_bytes() const;
@@ -42,6 +44,7 @@ class FloatCopy {
   void EndThread();
 
   const GptWeights& source_;
+  Memory& memory_;
   uint64_t bytes_ = 0;
   double seconds_;
   std::function<uint64_t()> free_;

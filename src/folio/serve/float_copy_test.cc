@@ -20,7 +20,7 @@ class FloatCopyTest : public testing::Test {
 };
 
 TEST_F(FloatCopyTest, IsSharedByAllWhoAsk) {
-  FloatCopy copy(*stored_, 600, [] { return 0; });
+  FloatCopy copy(*stored_, HostMemory(), 600, [] { return 0; });
   EXPECT_EQ(copy.used_bytes(), 0u);
   std::vector<FloatCopy::Weights> got(4);
   std::vector<std::thread> threads;
@@ -32,14 +32,14 @@ TEST_F(FloatCopyTest, IsSharedByAllWhoAsk) {
 }
 
 TEST_F(FloatCopyTest, OfFloat32IsTheModelItself) {
-  FloatCopy copy(*source_.weights, 0, [] { return 1; });
+  FloatCopy copy(*source_.weights, HostMemory(), 0, [] { return 1; });
   EXPECT_EQ(copy.bytes(), 0u);
   EXPECT_EQ(copy.Get().get(), source_.weights.get());
 }
 
 TEST_F(FloatCopyTest, IsRefusedWhereMemoryDoesNotSuffice) {
   uint64_t free = 1000;
-  FloatCopy copy(*stored_, 600, [&] { return free; });
+  FloatCopy copy(*stored_, HostMemory(), 600, [&] { return free; });
   try {
     copy.Get();
     ADD_FAILURE() << "it was made";
@@ -61,7 +61,7 @@ void WaitUntilDropped(const FloatCopy& copy) {
 }
 
 TEST_F(FloatCopyTest, GoesWhenNobodyAsksForIt) {
-  FloatCopy copy(*stored_, 0.05, [] { return 0; });
+  FloatCopy copy(*stored_, HostMemory(), 0.05, [] { return 0; });
   for (int i = 0; i < 2; ++i) {
     std::weak_ptr<const GptWeights> weights = copy.Get();
     WaitUntilDropped(copy);

@@ -327,7 +327,8 @@ HttpReply AnswerProjectedTokens(const Call& call) {
   if (file.empty()) {
     // The backend is a second one, so that others may look into the model meanwhile.
     const std::unique_ptr<Backend> backend = MakeBackend(model.inspect_backend->name());
-    file = ProjectedTokens(*backend, model.floats->Get()->params().wte);
+    const FloatCopy::Weights weights = model.floats->Get();
+    file = ProjectedTokens(*backend, HostCopy(weights->params().wte).tensor());
   }
   return Tagged({.type = "application/octet-stream", .body = file}, HashHex(file), call.request);
 }
@@ -337,7 +338,8 @@ HttpReply AnswerNeighbours(const Call& call) {
   const int64_t id = call.fields.Required("id", 0, model.config().vocab_size - 1),
                 k = call.fields.Integer("k", 20, 1, 200);
   const FloatCopy::Weights weights = model.floats->Get();
-  const Tensor& table = weights->params().wte;
+  const HostCopy copy(weights->params().wte);
+  const Tensor& table = copy.tensor();
   const std::span<const float> own = Row(table, id);
   double square = 0;
   for (const float number : own) square += static_cast<double>(number) * number;

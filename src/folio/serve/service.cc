@@ -224,8 +224,9 @@ std::shared_ptr<ServedModel> Service::MakeServed(const std::string& name, Opened
   served->created = static_cast<int64_t>(WallSeconds());
   served->scheduler = std::make_unique<Scheduler>(served->model, options_.scheduler);
   served->inspect_backend = MakeBackend(served->model.backend->name());
-  served->floats = std::make_unique<FloatCopy>(*served->model.weights, options_.page.traces.seconds,
-                                               [memory = memory()] { return FreeBeside(*memory); });
+  served->floats = std::make_unique<FloatCopy>(
+      *served->model.weights, served->inspect_backend->memory(), options_.page.traces.seconds,
+      [memory = memory()] { return FreeBeside(*memory); });
   return served;
 }
 

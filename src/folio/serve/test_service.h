@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,8 +61,8 @@ class ServiceTest : public testing::Test {
       const std::lock_guard lock(mutex_);
       log_.push_back(one);
     });
-    service_->Add("small", SmallModel());
-    service_->Add("talker", SmallModel(/*chat=*/true));
+    service_->Add("small", make_model_(/*chat=*/false));
+    service_->Add("talker", make_model_(/*chat=*/true));
     server_.emplace([this](HttpRequest request) { return service_->Answer(std::move(request)); },
                     limits,
                     [this](const std::string& client, int status, const std::string& reason) {
@@ -120,6 +121,7 @@ class ServiceTest : public testing::Test {
   }
   std::string Metrics() const { return Ask("GET", "/metrics").body; }
 
+  std::function<OpenedModel(bool chat)> make_model_ = [](bool chat) { return SmallModel(chat); };
   std::unique_ptr<Service> service_;
   std::optional<RunningServer> server_;
   std::optional<HttpClient> client_;

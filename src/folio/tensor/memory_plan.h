@@ -59,14 +59,15 @@ class HostEdit : public HostCopy {
  public:
   enum Old : bool { kKeep, kDiscard };  // whether what was there is read before
   explicit HostEdit(const Tensor& x, Old old = kKeep) : HostCopy(x, Unread()), device_(x) {
-    if (old == kKeep) Mirror{device_, host_}.Fetch();
+    if (old == kKeep) mirror().Fetch();
   }
 
   template <class T>
   std::span<T> elements() const {
     return {host_.host<T>(), static_cast<size_t>(host_.count())};
   }
-  void Send() const { Mirror{device_, host_}.Send(); }
+  void Send() const { mirror().Send(); }
+  Mirror mirror() const { return {device_, host_}; }
 
  private:
   Tensor device_;

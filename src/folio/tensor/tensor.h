@@ -66,7 +66,7 @@ class Memory {
 
   // Copies bytes to and from the host. A copy is made after the operations of the backend that were
   // begun before it, and before later ones; each returns when the caller may use or change what is
-  // on the host.
+  // on the host. Any thread may call them, also while another one uses the backend.
   virtual void Write(const std::byte* host, std::byte* to, size_t bytes) = 0;
   virtual void Read(const std::byte* from, std::byte* host, size_t bytes) = 0;
 };

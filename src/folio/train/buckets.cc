@@ -80,10 +80,11 @@ WeightGather::WeightGather(const Communicator& communicator, const Shards& shard
                            const Tensor& flat)
     : communicator_(communicator),
       shards_(shards),
+      flat_(flat.Slice(0, shards.end()), HostEdit::kDiscard),
       tickets_(shards.buckets().size()),
       order_(tickets_.size()) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    const auto piece_of = [this, b, data = flat.host<float>()](int rank) {
+    const auto piece_of = [this, b, data = flat_.elements<float>().data()](int rank) {
       const Shards::Piece piece = shards_.PieceOf(b, rank);
       return std::span(data + piece.begin, static_cast<size_t>(piece.size()));
     };
@@ -96,17 +97,27 @@ WeightGather::WeightGather(const Communicator& communicator, const Shards& shard
 }
 
 void WeightGather::Begin(size_t bucket) {
+  const Shards::Piece mine = shards_.PieceOf(bucket, communicator_.rank());
+  flat_.mirror().Slice(mine.begin, mine.end).Fetch();
   tickets_[bucket] = communicator_.Begin(*pieces_[bucket]);
+}
+
+// Once: later the weights may have changed.
+void WeightGather::Receive(size_t bucket) {
+  if (tickets_[bucket] == 0) return;
+  communicator_.Wait(std::exchange(tickets_[bucket], 0));
+  const ShardBucket& arrived = shards_.buckets()[bucket];
+  flat_.mirror().Slice(arrived.begin, arrived.end).Send();
 }
 
 void WeightGather::Wait(int64_t layer) {
   for (size_t b = 0; b < tickets_.size(); ++b) {
-    if (shards_.buckets()[b].layer == layer) communicator_.Wait(tickets_[b]);
+    if (shards_.buckets()[b].layer == layer) Receive(b);
   }
 }
 
 void WeightGather::WaitForAll() {
-  for (const uint64_t ticket : tickets_) communicator_.Wait(ticket);
+  for (size_t b = 0; b < tickets_.size(); ++b) Receive(b);
 }
 
 namespace {
@@ -152,11 +163,12 @@ void Gather(Group& group, const Part& part) {
 }  // namespace
 
 void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole) {
+  const HostCopy own(mine);
   Gather(group, {.shards = shards,
                  .owners = DataCommunicator(&group, 1),
                  .mine = true,
                  .pieces = true,
-                 .from = mine.host<float>(),
+                 .from = own.elements<float>().data(),
                  .to = group.first() ? whole.host<float>() : nullptr});
 }
 
@@ -164,8 +176,9 @@ void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, Part
                  const GptWeights* whole) {
   const auto parts = static_cast<int>(table.shard().count);
   const Communicator owners = DataCommunicator(&group, parts);
+  const HostCopy own(mine);
   for (int index = 0; index < parts; ++index) {
-    const ParamTable theirs(table.config(), table.lora(), {.index = index, .count = parts});
+    const ParamTable theirs = table.OfShard({.index = index, .count = parts});
     FOLIO_CHECK(theirs.trained_size() == theirs.flat_size(), "a shard is trained as a whole");
     const Shards shards(BucketsOf(theirs), owners.size());
     std::optional<GptWeights> received;
@@ -176,7 +189,7 @@ void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, Part
                     .index = index,
                     .parts = parts,
                     .pieces = held == PartHeld::kPieces,
-                    .from = mine.host<float>(),
+                    .from = own.elements<float>().data(),
                     .to = received ? received->flat().host<float>() : nullptr};
     Gather(group, part);
     if (whole != nullptr) PutShard(*whole, *received);

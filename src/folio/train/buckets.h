@@ -7,6 +7,7 @@
 
 #include "folio/model/params.h"
 #include "folio/ranks/group.h"
+#include "folio/tensor/memory_plan.h"
 #include "folio/tensor/tensor.h"
 
 namespace folio {
@@ -68,7 +69,8 @@ std::vector<ShardBucket> BucketsOf(const ParamTable& table);
 // order in which the next forward needs them.
 class WeightGather {
  public:
-  // All must outlive it. `flat` is F32.
+  // All must outlive it. `flat` is F32. Begin and the waits copy between its memory and the
+  // host's, where the pieces travel.
   WeightGather(const Communicator& communicator, const Shards& shards, const Tensor& flat);
   WeightGather(const WeightGather&) = delete;
 
@@ -81,10 +83,13 @@ class WeightGather {
   void WaitForAll();
 
  private:
+  void Receive(size_t bucket);
+
   Communicator communicator_;
   const Shards& shards_;
+  HostEdit flat_;
   std::vector<std::unique_ptr<AllToAll>> pieces_;  // by bucket
-  std::vector<uint64_t> tickets_;
+  std::vector<uint64_t> tickets_;                  // 0 for what has arrived
   std::vector<size_t> order_;
 };
 
@@ -101,8 +106,8 @@ enum class PartHeld {
 void GatherParts(Group& group, const ParamTable& table, const Tensor& mine, PartHeld held,
                  const GptWeights* whole);
 
-// Gathers an array of which each rank has its pieces (F32) on the first rank: in `whole`, which is
-// empty on the others.
+// Gathers an array of which each rank has its pieces (F32) on the first rank: in `whole`, in the
+// host's memory, which is empty on the others.
 void GatherPieces(Group& group, const Shards& shards, const Tensor& mine, const Tensor& whole);
 
 }  // namespace folio

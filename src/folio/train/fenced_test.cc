@@ -6,7 +6,8 @@
 #include "folio/backend/test_fenced_orders.h"
 #include "folio/model/test_models.h"
 #include "folio/model_files/checkpoint.h"
-#include "folio/train/test_training.h"
+#include "folio/train/test_rank_training.h"
+#include "folio/train/train_step.h"
 #include "folio/train/trainer.h"
 
 namespace folio {
@@ -63,13 +64,39 @@ TEST_P(FencedTraining, LeavesTheFilesOfTheCpu) {
   }
 }
 
+TEST_P(FencedTraining, LeavesThemWithCheckedNumbersToo) {
+  config_.max_steps = 3;
+  FiniteBackend finite(MakeFencedBackend(GetParam()));
+  finite.Watch({});
+  Train(*backend_, "cpu");
+  Train(finite, "fenced");
+  ExpectSameFiles("cpu/last", "fenced/last");
+}
+
+// The vocabulary in rows of 16. Without clipping, for which squares are summed in other groups.
+TEST_P(FencedTraining, LeavesThemWithRowsOfPadding) {
+  const auto padded = MakeFencedBackend(GetParam(), {.row_multiple = 16});
+  ASSERT_NE(model_.vocab_size % 16, 0);
+  config_.grad_clip = 0;
+  for (const std::string dtype : {"fp32", "bf16"}) {
+    config_.dtype = dtype;
+    Train(*backend_, dtype);
+    Train(*padded, "padded_" + dtype, 6);
+    Train(*padded, "padded_" + dtype);
+    ExpectSameFiles(dtype + "/last", "padded_" + dtype + "/last");
+  }
+}
+
 TEST_P(FencedTraining, GoesOnWithWhatTheOtherBackendLeft) {
   config_.eval_every = 7;
-  Train(*backend_, "whole");
-  Train(*fenced_, "mixed", 6);
-  Train(*backend_, "mixed", 13);
-  Train(*fenced_, "mixed");
-  ExpectSameFiles("whole/last", "mixed/last");
+  for (const std::string dtype : {"fp32", "bf16"}) {
+    config_.dtype = dtype;
+    Train(*backend_, dtype);
+    Train(*fenced_, dtype + "_mixed", 6);
+    Train(*backend_, dtype + "_mixed", 13);
+    Train(*fenced_, dtype + "_mixed");
+    ExpectSameFiles(dtype + "/last", dtype + "_mixed/last");
+  }
 }
 
 TEST_P(FencedTraining, AdaptersAreTrainedMergedAndSaved) {
@@ -86,6 +113,101 @@ TEST_P(FencedTraining, AdaptersAreTrainedMergedAndSaved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, FencedTraining, FencedOrders(), FencedOrderName);
+
+// A kind of training on ranks.
+struct FencedRanksCase {
+  std::string name;
+  int data = 2, tensor = 1;
+  std::string reduce = "fp32", dtype = "fp32";
+  int64_t every = 1;
+  bool lora = false;
+  int64_t row_multiple = 1;
+};
+
+class FencedRanks : public TrainingOnRanks,
+                    public testing::WithParamInterface<std::tuple<FencedRanksCase, FencedOrder>> {};
+
+// Ranks whose memory the host cannot touch, from the start and from where others were.
+TEST_P(FencedRanks, LeaveTheFilesOfTheCpu) {
+  const FencedRanksCase& c = std::get<0>(GetParam());
+  model_.n_embd = 48;  // blocks of which each rank owns some
+  model_.n_head = 4;
+  config_.grad_accumulation = 4;
+  config_.max_steps = 5;
+  config_.eval_batches = 2;
+  config_.reduce_dtype = c.reduce;
+  config_.reduce_every = c.every;
+  config_.dtype = c.dtype;
+  if (c.row_multiple > 1) config_.grad_clip = 0;
+  const GptWeights base(model_);
+  Scatter(base, 5);
+  const StoredModel stored = AsStored(base);
+  if (c.lora) {
+    config_.lora = {.rank = 2, .targets = "c_attn,c_fc"};
+    from_ = &stored;
+  }
+  const auto run = [&](const std::string& name, bool fenced, int64_t until = 100,
+                       bool resume = false) {
+    make_backend_ = [&c, fenced] {
+      return fenced ? MakeFencedBackend(std::get<1>(GetParam()), {.row_multiple = c.row_multiple})
+                    : MakeCpuBackend();
+    };
+    RunOn(c.data, c.tensor, name, until, resume);
+  };
+  run("cpu", false);
+  run("fenced", true);
+  if (c.row_multiple > 1) {  // squares are summed in other groups
+    ExpectSameFiles("cpu/last", "fenced/last");
+  } else {
+    ExpectSameRun("cpu", "fenced");
+  }
+  EXPECT_EQ(samples_["fenced"], samples_["cpu"]);
+  run("mixed", true, 2);
+  run("mixed", false, 3, true);
+  run("mixed", true, 100, true);
+  if (c.row_multiple > 1) return ExpectSameFiles("cpu/last", "mixed/last");
+  ExpectSameRun("cpu", "mixed");
+}
+
+TEST(StepOfFencedRanks, WritesWhatArrivesOnceAndNoOldSum) {
+  RunOnThreads(2, [](Group& group) {
+    const auto backend = MakeFencedBackend();
+    const GptConfig config = TinyConfig();
+    GptWeights weights(config, Dtype::kF32, ParamPart::kAll, backend->memory());
+    Scatter(weights, 6);
+    TrainStep step(*backend, weights, 1, 3, {}, {.group = &group});
+    const std::vector<int32_t> ids = {1, 2, 3};
+    step.Begin();
+    step.Accumulate(ids, ids, 1, {});
+    EXPECT_GT(step.Finish(1e-2, 1, 1), 0);
+    step.WaitForWeights();
+    Scatter(weights, 7);
+    const std::vector<float> changed = Copied<float>(weights.flat());
+    step.WaitForWeights();
+    EXPECT_EQ(Copied<float>(weights.flat()), changed);
+    step.Begin();
+    EXPECT_EQ(step.Norm(), 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, FencedRanks,
+    testing::Combine(
+        testing::Values(
+            FencedRanksCase{.name = "two"},
+            FencedRanksCase{.name = "four_rounded", .data = 4, .reduce = "bf16"},
+            FencedRanksCase{.name = "pairs", .every = 2},
+            FencedRanksCase{
+                .name = "pairs_rounded_bf16", .reduce = "bf16", .dtype = "bf16", .every = 2},
+            FencedRanksCase{.name = "adapters", .lora = true},
+            FencedRanksCase{.name = "padded", .row_multiple = 16},
+            FencedRanksCase{.name = "padded_parts", .tensor = 2, .row_multiple = 16},
+            FencedRanksCase{.name = "parts", .data = 1, .tensor = 2},
+            FencedRanksCase{.name = "shared_parts", .tensor = 2}),
+        FencedOrders()),
+    [](const auto& test) {
+      return std::get<0>(test.param).name + "_" + OrderName(std::get<1>(test.param));
+    });
 
 }  // namespace
 }  // namespace folio

@@ -40,21 +40,25 @@ struct PlanIds {
   std::vector<MemoryPlan::Id> scratch, packed;
 };
 
-PlanIds AddBuffers(MemoryPlan& plan, int64_t n_layer, const Shards& shards, int rank, Dtype dtype,
-                   const PlannedParallelism& parallelism) {
+// `exchange` gets what only the host uses; it may be the same plan.
+PlanIds AddBuffers(MemoryPlan& plan, MemoryPlan& exchange, int64_t n_layer, const Shards& shards,
+                   int rank, Dtype dtype, const PlannedParallelism& parallelism) {
+  const bool alone = shards.ranks() == 1;
+  const auto add = [&](const char* name, int64_t n) {
+    return alone ? plan.Add(name, dtype, {n}) : plan.AddMirrored(name, dtype, {n});
+  };
   PlanIds ids;
-  ids.sum = plan.Add("gradients", dtype, {shards.SizeOf(rank)});
-  if (shards.ranks() == 1 && parallelism.micro_batches == parallelism.reduce_every) return ids;
-  ids.part = plan.Add("gradients.part", dtype,
-                      {PartLayout(shards, n_layer, parallelism.reduce_every).size});
-  if (shards.ranks() == 1) return ids;
+  ids.sum = add("gradients", shards.SizeOf(rank));
+  if (alone && parallelism.micro_batches == parallelism.reduce_every) return ids;
+  ids.part = add("gradients.part", PartLayout(shards, n_layer, parallelism.reduce_every).size);
+  if (alone) return ids;
   int64_t bucket = 0;
   for (const ShardBucket& b : shards.buckets()) bucket = std::max(bucket, b.size());
   for (int slot = 0; slot < AllToAll::kInFlight; ++slot) {
     ids.scratch.push_back(
-        plan.Add("gradients.received", parallelism.reduce, {shards.ranks(), shards.longest()}));
+        exchange.Add("gradients.received", parallelism.reduce, {shards.ranks(), shards.longest()}));
     if (parallelism.reduce != Dtype::kBF16) continue;
-    ids.packed.push_back(plan.Add("gradients.sent", parallelism.reduce, {bucket}));
+    ids.packed.push_back(exchange.Add("gradients.sent", parallelism.reduce, {bucket}));
   }
   return ids;
 }
@@ -96,7 +100,7 @@ class GradientSum::Reduction final : public AllToAll {
  public:
   Reduction(GradientSum& sum, size_t bucket) : sum_(sum), bucket_(bucket) {
     const ShardBucket& b = sum.shards_.buckets()[bucket];
-    part_ = sum.PartOf(bucket, b.begin, b.end).host<float>() - b.begin;
+    part_ = sum.PartOf(bucket, b.begin, b.end).host.host<float>() - b.begin;
     sources_.resize(static_cast<size_t>(sum.communicator_.size()));
     packed_sources_.resize(sources_.size());
   }
@@ -125,7 +129,7 @@ class GradientSum::Reduction final : public AllToAll {
 
   void Finish(int slot) override {
     const Shards::Piece mine = Mine();
-    float* sum = sum_.sum_.host<float>() + mine.offset;
+    float* sum = sum_.sum_.host.host<float>() + mine.offset;
     const int me = sum_.communicator_.rank();
     for (int rank = 0; rank < sum_.communicator_.size(); ++rank) {
       const auto r = static_cast<size_t>(rank);
@@ -174,24 +178,35 @@ GradientSum::GradientSum(Backend& backend, const ParamTable& table, const Shards
       "ranks add up float32");
   FOLIO_CHECK(parallelism.micro_batches % parallelism.reduce_every == 0,
               "a sum has as many as another");
-  const PlanIds ids = AddBuffers(plan_, n_layer_, shards, communicator_.rank(), dtype,
-                                 {.ranks = communicator_.size(),
-                                  .micro_batches = parallelism.micro_batches,
-                                  .reduce_every = parallelism.reduce_every,
-                                  .reduce = parallelism.reduce});
+  const PlanIds ids =
+      AddBuffers(plan_, exchange_plan_, n_layer_, shards, communicator_.rank(), dtype,
+                 {.ranks = communicator_.size(),
+                  .micro_batches = parallelism.micro_batches,
+                  .reduce_every = parallelism.reduce_every,
+                  .reduce = parallelism.reduce});
   plan_.Place();
+  exchange_plan_.Place();
   arena_ = Arena(plan_, backend.memory());
-  sum_ = arena_.Get(plan_, ids.sum);
-  for (const MemoryPlan::Id id : ids.scratch) scratch_.push_back(arena_.Get(plan_, id));
-  for (const MemoryPlan::Id id : ids.packed) packed_.push_back(arena_.Get(plan_, id));
-  if (communicator_.size() > 1 || parallelism.micro_batches > parallelism.reduce_every) {
-    part_ = arena_.Get(plan_, ids.part);
+  exchange_arena_ = Arena(exchange_plan_);
+  const bool alone = communicator_.size() == 1;
+  const auto get = [&](MemoryPlan::Id id) {
+    if (!alone) return arena_.GetMirror(plan_, id);
+    const Tensor x = arena_.Get(plan_, id);
+    return Mirror{x, x};
+  };
+  sum_ = get(ids.sum);
+  for (const MemoryPlan::Id id : ids.scratch)
+    scratch_.push_back(exchange_arena_.Get(exchange_plan_, id));
+  for (const MemoryPlan::Id id : ids.packed)
+    packed_.push_back(exchange_arena_.Get(exchange_plan_, id));
+  if (!alone || parallelism.micro_batches > parallelism.reduce_every) {
+    part_ = get(ids.part);
     part_places_ = PartLayout(shards, n_layer_, parallelism.reduce_every).places;
     BindParts(table);
   }
-  if (communicator_.size() == 1) {
+  if (alone) {
     for (const ParamInfo& info : table.params()) {
-      in_sum_.push_back(info.trained ? table.View(info, sum_) : Tensor());
+      in_sum_.push_back(info.trained ? table.ViewPadded(info, sum()) : Tensor());
     }
     into_sum_ = BindParams(table, in_sum_);
     return;
@@ -206,12 +221,12 @@ GradientSum::~GradientSum() = default;
 
 void GradientSum::AddTo(MemoryPlan& plan, const GptConfig& config, const Shards& shards,
                         Dtype dtype, const PlannedParallelism& parallelism) {
-  AddBuffers(plan, config.n_layer, shards, /*rank=*/0, dtype, parallelism);
+  AddBuffers(plan, plan, config.n_layer, shards, /*rank=*/0, dtype, parallelism);
 }
 
 // Elements [begin, end) of the flat array, the first of them in this bucket, of what the backward
 // leaves.
-Tensor GradientSum::PartOf(size_t bucket, int64_t begin, int64_t end) const {
+Mirror GradientSum::PartOf(size_t bucket, int64_t begin, int64_t end) const {
   const int64_t at = part_places_[bucket] + begin - shards_.buckets()[bucket].begin;
   return part_.Slice(at, at + end - begin);
 }
@@ -222,12 +237,12 @@ void GradientSum::BindParts(const ParamTable& table) {
       in_part_.emplace_back();
       continue;
     }
-    const int64_t end = info.offset + info.shape.count();
+    const int64_t end = info.offset + info.padded.count();
     const auto bucket = std::ranges::find_if(shards_.buckets(), [&](const ShardBucket& b) {
       return b.begin <= info.offset && info.offset < b.end;
     });
     const auto index = static_cast<size_t>(bucket - shards_.buckets().begin());
-    in_part_.push_back(PartOf(index, info.offset, end).Reshape(info.shape));
+    in_part_.push_back(PartOf(index, info.offset, end).device.Reshape(info.padded));
   }
   into_part_ = BindParams(table, in_part_);
 }
@@ -268,6 +283,7 @@ void GradientSum::AfterLayer(int64_t layer) {
       continue;
     }
     reductions_[b]->set_add(!first());
+    PartOf(b, bucket.begin, bucket.end).Fetch();
     tickets_[b] = communicator_.Begin(*reductions_[b]);
   }
 }
@@ -275,15 +291,17 @@ void GradientSum::AfterLayer(int64_t layer) {
 // Adds a bucket of one rank alone: the first of a step is in the sum already.
 void GradientSum::AddPart(const ShardBucket& bucket, size_t index) {
   const int64_t offset = shards_.PieceOf(index, 0).offset, n = bucket.size();
-  const Tensor sum = sum_.Slice(offset, offset + n).Reshape({1, n});
-  const Tensor part = first() ? sum : PartOf(index, bucket.begin, bucket.end).Reshape({1, n});
+  const Tensor all = sum().Slice(offset, offset + n).Reshape({1, n});
+  const Tensor part =
+      first() ? all : PartOf(index, bucket.begin, bucket.end).device.Reshape({1, n});
   if (parallelism_.reduce == Dtype::kBF16) RoundToBf16(part);
-  if (!first()) backend_.Run(ResidualForward{.residual = sum, .x = part, .out = sum});
+  if (!first()) backend_.Run(ResidualForward{.residual = all, .x = part, .out = all});
 }
 
 void GradientSum::Finish() {
-  if (communicator_.size() == 1) return;
+  if (communicator_.size() == 1 || empty()) return;
   for (const uint64_t ticket : tickets_) communicator_.Wait(ticket);
+  sum_.Send();
 }
 
 std::string GradientSum::NameAt(const std::byte* at, const ParamTable& table) const {
@@ -302,7 +320,7 @@ std::string GradientSum::NameAt(const std::byte* at, const ParamTable& table) co
 }
 
 void GradientSum::Clear() {
-  backend_.Run(Fill{.out = sum_, .value = 0});
+  backend_.Run(Fill{.out = sum(), .value = 0});
 }
 
 }  // namespace folio

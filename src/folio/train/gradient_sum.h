@@ -81,11 +81,12 @@ class GradientSum {
   // complete.
   void BeforeBlock(int64_t layer);
   void AfterLayer(int64_t layer);
-  // Waits until all is added up.
+  // Waits until all is added up. Only the thread that calls it and AfterLayer uses the backend's
+  // memory: several ranks add up in the host's.
   void Finish();
 
   // This rank's pieces of the sum, or all of it for one alone. REQUIRES: Finish.
-  const Tensor& sum() const { return sum_; }
+  const Tensor& sum() const { return sum_.device; }
   const Parallelism& parallelism() const { return parallelism_; }
   // Fills what this rank keeps with zeros.
   void Clear();
@@ -97,7 +98,7 @@ class GradientSum {
   class Reduction;
 
   void BindParts(const ParamTable& table);
-  Tensor PartOf(size_t bucket, int64_t begin, int64_t end) const;
+  Mirror PartOf(size_t bucket, int64_t begin, int64_t end) const;
   void AddPart(const ShardBucket& bucket, size_t index);
   // Returns true if the backward writes the first gradient that the step adds up.
   bool first() const { return micro_batches_ <= parallelism_.reduce_every; }
@@ -106,9 +107,9 @@ class GradientSum {
   const Shards& shards_;
   Parallelism parallelism_;
   Communicator communicator_;
-  MemoryPlan plan_;
-  Arena arena_;
-  Tensor sum_, part_;
+  MemoryPlan plan_, exchange_plan_;
+  Arena arena_, exchange_arena_;          // of the backend's memory, and of the host's
+  Mirror sum_, part_;                     // of one rank alone: no mirrors, both are the backend's
   std::vector<int64_t> part_places_;      // by bucket: its place in part_
   std::vector<Tensor> scratch_, packed_;  // by slot: what others send; what goes out as BF16
   std::vector<Tensor> in_sum_, in_part_;  // of the parameters, in the order of the table

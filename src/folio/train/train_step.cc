@@ -86,16 +86,19 @@ MemoryPlan TrainStep::Plan(const GptConfig& config, int64_t B, int64_t T,
   MemoryPlan plan;
   const ParamTable table(config, options.lora, options.shard, options.row_multiple);
   const Shards shards(BucketsOf(table), parallelism.ranks);
-  plan.Add("weights", options.number(), {table.flat_size()});
-  if (HasLowWeights(options, parallelism.ranks)) {
-    plan.Add("weights.low", Dtype::kBF16, {table.flat_size()});
-  }
+  const Shape weights = {table.flat_size()};
+  parallelism.ranks > 1 ? plan.AddMirrored("weights", options.number(), weights)
+                        : plan.Add("weights", options.number(), weights);
+  if (HasLowWeights(options, parallelism.ranks)) plan.Add("weights.low", Dtype::kBF16, weights);
   GradientSum::AddTo(plan, config, shards, options.number(), parallelism);
   Optimizer::AddTo(plan, optimizer, options.number(), shards);
   if (!options.shard.whole()) plan.Add("sums.received", options.number(), {B * T, config.n_embd});
   const MemoryPlan pass = GptPass::Plan(config, B, T, PassKind::kTraining, options);
   for (const MemoryPlan::Buffer& buffer : pass.buffers()) {
-    plan.Add(buffer.name, buffer.dtype, buffer.shape, buffer.first_tick, buffer.last_tick);
+    const MemoryPlan::Id id = buffer.mirrored
+                                  ? plan.AddMirrored(buffer.name, buffer.dtype, buffer.shape)
+                                  : plan.Add(buffer.name, buffer.dtype, buffer.shape);
+    plan.SetLife(id, buffer.first_tick, buffer.last_tick);
   }
   plan.Place();
   return plan;

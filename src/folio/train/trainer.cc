@@ -136,7 +136,9 @@ void Trainer::Sample() {
   train_step_.WaitForWeights();
   std::optional<GptWeights> whole;
   if (!train_step_.tensor_communicator().alone()) {
-    if (ranks_.first()) whole.emplace(weights_.table().Whole());
+    if (ranks_.first()) {
+      whole.emplace(weights_.table().Whole(), Dtype::kF32, ParamPart::kAll, watched_.memory());
+    }
     GatherParts(*ranks_.group(), weights_.table(), weights_.flat(), PartHeld::kAll,
                 whole ? &*whole : nullptr);
     if (!ranks_.first()) return;

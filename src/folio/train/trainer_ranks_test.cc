@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,78 +12,13 @@
 #include "folio/model/test_models.h"
 #include "folio/model_files/checkpoint.h"
 #include "folio/train/ranks.h"
-#include "folio/train/test_training.h"
+#include "folio/train/test_rank_training.h"
 #include "tests/kit/expect.h"
 #include "tests/kit/near.h"
 #include "tests/kit/paths.h"
-#include "tests/kit/thread_ranks.h"
 
 namespace folio {
 namespace {
-
-class TrainingOnRanks : public Training {
- protected:
-  TrainingOnRanks() {
-    config_.grad_accumulation = 12;
-    config_.max_steps = 9;
-    config_.eval_every = 3;
-    config_.eval_batches = 5;
-  }
-
-  // Trains on data * tensor ranks until `stop` steps are done, as the last rank asks.
-  void RunOn(int data, int tensor, const std::string& run, int64_t stop = 100,
-             bool resume = false) {
-    config_.tensor_parallel = tensor;
-    RunOnThreads(data * tensor, [&](Group& group) {
-      const auto backend = MakeBackend("cpu");
-      int64_t done = 0;
-      TrainerHooks hooks;
-      hooks.on_step = [&](const StepMetrics& m) { done = m.step + 1; };
-      hooks.stop_requested = [&] { return group.rank() == group.size() - 1 && done == stop; };
-      hooks.layer_norms_every = 2;
-      hooks.sample_every = 4;
-      if (group.first()) {
-        hooks.on_sample = [&](int64_t, const GptWeights& weights) {
-          const std::vector<float> flat = Copied<float>(weights.flat());
-          samples_[run].insert(samples_[run].end(), flat.begin(), flat.end());
-        };
-      }
-      Trainer trainer = MakeOn(*backend, run, hooks, &group, nullptr, from_);
-      if (resume) trainer.Resume();
-      EXPECT_EQ(trainer.Run().step, std::min(stop, config_.max_steps));
-    });
-  }
-  void RunOn(int ranks, const std::string& run, int64_t stop = 100, bool resume = false) {
-    RunOn(ranks, 1, run, stop, resume);
-  }
-  // metrics.jsonl but for times.
-  std::vector<double> Numbers(const std::string& run) const {
-    std::vector<double> all;
-    for (const StepMetrics& m : ReadRunLog(At(run))) {
-      all.insert(all.end(), {static_cast<double>(m.step), m.loss.value_or(-1),
-                             m.grad_norm.value_or(-1), m.val_loss.value_or(-1)});
-      if (!m.layer_norms) continue;
-      for (const auto* norms :
-           {&m.layer_norms->grad, &m.layer_norms->update, &m.layer_norms->weight}) {
-        all.insert(all.end(), norms->begin(), norms->end());
-      }
-    }
-    return all;
-  }
-  void ExpectSameRun(const std::string& a, const std::string& b) const {
-    ExpectSameFiles(a + "/last", b + "/last");
-    ExpectSameFiles(a + "/best", b + "/best");
-    EXPECT_EQ(Numbers(a), Numbers(b)) << b;
-  }
-  std::string Refusal(int64_t micro_batches, int tensor, int ranks) {
-    config_.grad_accumulation = micro_batches;
-    config_.tensor_parallel = tensor;
-    return ErrorAndHelp([&] { RequireShares(config_, ranks); }, ErrorKind::kUsage);
-  }
-
-  std::map<std::string, std::vector<float>> samples_;
-  const StoredModel* from_ = nullptr;
-};
 
 TEST_F(TrainingOnRanks, LeaveTheSameBytesHoweverManyTheyAre) {
   RunOn(1, "one");
@@ -161,17 +95,22 @@ TEST_F(TrainingOnRanks, SumsThatAreSentAreThoseOfOneProcess) {
 }
 
 TEST_F(TrainingOnRanks, ANumberThatDoesNotDivideIsRefusedWithTheNearest) {
-  EXPECT_TRUE(Contains(Refusal(12, 1, 5), "5 ranks cannot share 12", "4 or 6 ranks",
+  const auto refusal = [&](int64_t micro_batches, int tensor, int ranks) {
+    config_.grad_accumulation = micro_batches;
+    config_.tensor_parallel = tensor;
+    return ErrorAndHelp([&] { RequireShares(config_, ranks); }, ErrorKind::kUsage);
+  };
+  EXPECT_TRUE(Contains(refusal(12, 1, 5), "5 ranks cannot share 12", "4 or 6 ranks",
                        "--grad-accumulation 10 or 15"));
-  EXPECT_TRUE(Contains(Refusal(1, 1, 4), "possible are 1 ranks, or", "--grad-accumulation 4"));
-  EXPECT_TRUE(Contains(Refusal(12, 2, 5), "5 ranks do not divide into groups of 2", "4 or 6 ranks",
+  EXPECT_TRUE(Contains(refusal(1, 1, 4), "possible are 1 ranks, or", "--grad-accumulation 4"));
+  EXPECT_TRUE(Contains(refusal(12, 2, 5), "5 ranks do not divide into groups of 2", "4 or 6 ranks",
                        "--tensor-parallel 1 or 5"));
-  EXPECT_TRUE(Contains(Refusal(12, 2, 1), "one rank cannot form a group of 2",
+  EXPECT_TRUE(Contains(refusal(12, 2, 1), "one rank cannot form a group of 2",
                        "is the number of ranks that share each layer; possible are 2", "mpirun"));
-  EXPECT_TRUE(Contains(Refusal(12, 2, 10), "5 groups of 2 ranks cannot share 12 micro-batches",
+  EXPECT_TRUE(Contains(refusal(12, 2, 10), "5 groups of 2 ranks cannot share 12 micro-batches",
                        "4 or 6 groups of 2 ranks", "--grad-accumulation 10 or 15"));
   config_.reduce_every = 3;
-  EXPECT_TRUE(Contains(Refusal(12, 1, 3), "12 micro-batches evenly, in groups of 3",
+  EXPECT_TRUE(Contains(refusal(12, 1, 3), "12 micro-batches evenly, in groups of 3",
                        "possible are 2 or 4 ranks", "--grad-accumulation 9 or 18"));
 }
 

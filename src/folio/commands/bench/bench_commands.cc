@@ -190,20 +190,22 @@ class BenchGenerateCommand final : public Command {
     if (bf16_cache_) options_.cache = Dtype::kBF16;
     const MatrixDtype matrices = MatrixDtypeNamed(dtype_);
     double load_seconds = 0;
-    std::unique_ptr<GptWeights> random, weights;
+    std::unique_ptr<GptWeights> random;
+    OpenedModel model;
     if (settings_.path().empty()) {
       random = std::make_unique<GptWeights>(config);
       InitWeights(*random, /*seed=*/1);
-      weights = MapWeights(AsStored(*random), matrices);
+      model.backend = MakeBackend(train.backend);
+      model.weights = MapWeights(AsStored(*random), matrices, {}, model.backend->memory());
     } else {
       load_seconds = SecondsOf([&] {
-        weights = OpenModel(settings_.path(), {.adapter = adapter_, .matrices = matrices}).weights;
+        model = OpenModel(settings_.path(),
+                          {.backend = train.backend, .adapter = adapter_, .matrices = matrices});
       });
     }
-    const std::unique_ptr<Backend> backend = MakeBackend(train.backend);
-    const GenerationTimings timings = MeasureGeneration(*backend, *weights, options_);
+    const GenerationTimings timings = MeasureGeneration(*model.backend, *model.weights, options_);
     ShowReport(context.console,
-               GenerationReport(settings_.name(), *backend, dtype_, load_seconds, timings));
+               GenerationReport(settings_.name(), *model.backend, dtype_, load_seconds, timings));
     return 0;
   }
 

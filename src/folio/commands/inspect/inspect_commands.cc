@@ -395,7 +395,10 @@ class InspectPlanCommand final : public Command {
             .details =
                 "A buffer is in use from its first to its last tick, which count the operations of "
                 "one forward and backward pass; buffers that are not in use at the same time share "
-                "memory. Nothing is allocated.",
+                "memory. A buffer with a mirror is read or written by the host, too: on a backend "
+                "with a memory of its own, the host's memory has as many bytes for it; "
+                "gradients.received and gradients.sent lie in the host's memory alone. Nothing is "
+                "allocated.",
             .examples = {"folio inspect plan --preset gpt2 --batch 4 --context 64",
                          "folio inspect plan --model runs/demo --json",
                          "folio inspect plan --preset gpt2 --batch 4 --ranks 8"}};

@@ -2,6 +2,8 @@
 // program.
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <set>
 #include <string>
 
 #include "folio/base/strings.h"
@@ -131,6 +133,25 @@ TEST(InspectPlan, PeakHoldsAllThatLivesAlwaysAndStaysBelowTheSum) {
                                        json.at("activations_bytes").get<int64_t>());
   EXPECT_EQ(json.at("optimizer_bytes"), 2 * json.at("weights_bytes").get<int64_t>());
   EXPECT_LT(json.at("activations_bytes"), json.at("activations_unshared_bytes"));
+}
+
+TEST(InspectPlan, BuffersThatTheHostUsesTooHaveMirrors) {
+  const std::string shape = "inspect plan --model " + kTiny + " --batch 2 --context 5";
+  const auto mirrored = [&](const std::string& flags) {
+    std::set<std::string> names;
+    const nlohmann::json json = Answer(shape + flags);
+    for (const nlohmann::json& buffer : json.at("buffers")) {
+      if (buffer.at("mirrored").get<bool>()) names.insert(buffer.at("name"));
+    }
+    return names;
+  };
+  const std::set<std::string> alone = mirrored("");
+  EXPECT_EQ(alone, (std::set<std::string>{"ids", "losses", "targets"}));
+  std::set<std::string> ranks = alone;
+  ranks.insert({"weights", "gradients", "gradients.part"});
+  EXPECT_EQ(mirrored(" --ranks 2"), ranks);
+  EXPECT_TRUE(std::regex_search(Ended(0, RunFolio(shape)).out,
+                                std::regex("buffer .* mirror *\n(.*\n)*targets .* yes *\n")));
 }
 
 TEST(InspectPlan, GrowsWithTheBatchOnly) {
