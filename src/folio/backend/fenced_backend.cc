@@ -137,9 +137,10 @@ class FencedMemory final : public Memory {
   }
 
   bool Has(const std::byte* at) const {
+    const std::scoped_lock lock(mutex_);
     return std::ranges::any_of(blocks_, [&](const Fenced& block) { return block.Has(at); });
   }
-  // The names of what lies there; empty if that is elsewhere.
+  // The names of what lies there; empty if that is elsewhere. For the handler, which takes no lock.
   std::string NamesAt(const std::byte* at) const {
     for (const Fenced& block : blocks_) {
       if (block.Has(at)) return block.NamesAt(at);
@@ -169,7 +170,7 @@ class FencedMemory final : public Memory {
   int64_t row_multiple_;
   std::function<void()> run_pending_;
   std::function<std::string_view(const std::byte*)> pending_at_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Fenced> blocks_;
   std::string_view last_ = "none";
 };
