@@ -112,6 +112,28 @@ TEST_P(FencedTraining, AdaptersAreTrainedMergedAndSaved) {
   ExpectSameRuns("cpu", "fenced");
 }
 
+// Where matrices have copies in bfloat16, these follow.
+TEST_P(FencedTraining, TakesWeightsThatOthersHaveChanged) {
+  const auto train = [&](Backend& backend) {
+    GptWeights weights(TinyConfig(), Dtype::kF32, ParamPart::kAll, backend.memory());
+    Scatter(weights, 6);
+    TrainStep step(backend, weights, 1, 3, {.dtype = Dtype::kBF16});
+    std::vector<double> losses;
+    for (int64_t n = 1; n <= 4; ++n) {
+      if (n == 3) {
+        Scatter(weights, 7);
+        step.WeightsChanged();
+      }
+      step.Begin();
+      step.Accumulate(std::vector{1, 2, 3}, std::vector{2, 3, 4}, 1, {});
+      step.Finish(1e-2, 1, n);
+      losses.push_back(step.Losses()[0]);
+    }
+    return losses;
+  };
+  EXPECT_EQ(train(*fenced_), train(*backend_));
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, FencedTraining, FencedOrders(), FencedOrderName);
 
 // A kind of training on ranks.
