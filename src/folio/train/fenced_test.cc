@@ -3,6 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "folio/backend/decorated_backends.h"
 #include "folio/backend/test_fenced_orders.h"
 #include "folio/model/test_models.h"
 #include "folio/model_files/checkpoint.h"
@@ -190,6 +198,48 @@ TEST_P(FencedRanks, LeaveTheFilesOfTheCpu) {
   if (c.row_multiple > 1) return ExpectSameFiles("cpu/last", "mixed/last");
   ExpectSameRun("cpu", "mixed");
 }
+
+// Loses the weights once, in the sixth update.
+class LosingBackend final : public ForwardingBackend<LosingBackend> {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+
+  template <class Op>
+  void Apply(const Op& op) {
+    backend().Run(op);
+    if constexpr (std::is_same_v<Op, AdamWUpdate>) {
+      again_ = again_ || op.step < newest_;
+      newest_ = op.step;
+      if (op.step == 6 && !again_) backend().Run(Fill{.out = op.param, .value = NAN});
+    }
+  }
+
+ private:
+  int64_t newest_ = 0;
+  bool again_ = false;
+};
+
+class LostFencedRanks : public TrainingOnRanks, public testing::WithParamInterface<FencedOrder> {};
+
+TEST_P(LostFencedRanks, GoBackAsThoseOfTheCpu) {
+  config_.grad_accumulation = 4;
+  config_.checkpoint_every = 4;
+  config_.max_skipped_steps = 1;
+  config_.eval_every = 0;
+  config_.max_steps = 10;
+  for (const bool fenced : {false, true}) {
+    make_backend_ = [&] {
+      return std::make_unique<LosingBackend>(fenced ? MakeFencedBackend(GetParam())
+                                                    : MakeCpuBackend());
+    };
+    RunOn(2, fenced ? "fenced" : "cpu");
+  }
+  ExpectSameRun("cpu", "fenced");
+  const std::vector<StepMetrics> steps = ReadRunLog(At("fenced"));
+  EXPECT_EQ(std::ranges::count_if(steps, [](const auto& m) { return !m.rolled_back.empty(); }), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, LostFencedRanks, FencedOrders(), FencedOrderName);
 
 TEST(StepOfFencedRanks, WritesWhatArrivesOnceAndNoOldSum) {
   RunOnThreads(2, [](Group& group) {
