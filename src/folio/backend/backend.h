@@ -75,7 +75,8 @@ class GenericBackend : public Backend {
 // times); or, which BackendNames does not list, "fenced" (fenced_backend.h), for tests. Throws a
 // kUsage Error for any other name. Defined in decorated_backends.cc.
 std::unique_ptr<Backend> MakeBackend(const std::string& name);
-std::vector<std::string> BackendNames();
+// All of them, or those alone that do no more than compute.
+std::vector<std::string> BackendNames(bool finds_faults = true);
 
 std::unique_ptr<Backend> MakeReferenceBackend();
 std::unique_ptr<Backend> MakeCpuBackend();

@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(, CpuBackend, testing::ValuesIn(VariantsOf(Operations()
 
 TEST(MakeBackend, NamesTheNearestForAnUnknownName) {
   const Error error = Refused([] { MakeBackend("cpi"); }, ErrorKind::kUsage);
-  EXPECT_TRUE(Contains(error.cause(), "reference, cpu, checked, timed"));
+  EXPECT_TRUE(Contains(error.cause(), "cpu, reference, checked, timed"));
   EXPECT_TRUE(Contains(error.help(), "cpu"));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -400,12 +401,30 @@ std::string TimesTable(const std::vector<OpTime>& times) {
   return table;
 }
 
+namespace {
+
+// A backend that people may choose; those for finding faults come last.
+struct NamedBackend {
+  std::string_view name;
+  std::unique_ptr<Backend> (*make)();
+  bool finds_faults = false;
+};
+
+constexpr auto kBackends = std::to_array<NamedBackend>({
+    {"cpu", MakeCpuBackend},
+    {"reference", MakeReferenceBackend},
+    {"checked", [] { return MakeCheckedBackend(MakeCpuBackend(), MakeReferenceBackend()); }, true},
+    {"timed",
+     []() -> std::unique_ptr<Backend> { return std::make_unique<TimedBackend>(MakeCpuBackend()); },
+     true},
+});
+
+}  // namespace
+
 std::unique_ptr<Backend> MakeBackend(const std::string& name) {
-  if (name == "reference") return MakeReferenceBackend();
-  if (name == "cpu") return MakeCpuBackend();
-  if (name == "checked") return MakeCheckedBackend(MakeCpuBackend(), MakeReferenceBackend());
-  if (name == "timed") return std::make_unique<TimedBackend>(MakeCpuBackend());
   if (name == "fenced") return MakeFencedBackend();
+  const auto found = std::ranges::find(kBackends, name, &NamedBackend::name);
+  if (found != kBackends.end()) return found->make();
   const std::vector<std::string> names = BackendNames();
   const std::string nearest = Nearest(name, names);
   throw UsageError(fmt::format("there is no backend \"{}\"", name),
@@ -413,8 +432,12 @@ std::unique_ptr<Backend> MakeBackend(const std::string& name) {
                    nearest.empty() ? "choose one of them" : fmt::format("use {}", nearest));
 }
 
-std::vector<std::string> BackendNames() {
-  return {"reference", "cpu", "checked", "timed"};
+std::vector<std::string> BackendNames(bool finds_faults) {
+  std::vector<std::string> names;
+  for (const NamedBackend& backend : kBackends) {
+    if (finds_faults || !backend.finds_faults) names.emplace_back(backend.name);
+  }
+  return names;
 }
 
 }  // namespace folio

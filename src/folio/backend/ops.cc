@@ -92,7 +92,7 @@ void CheckOverlap(const Op& op, std::string_view written = {},
                   std::initializer_list<std::string_view> may_be = {}) {
   VisitOperands(op, [&](std::string_view name, const auto& x, Access access) {
     if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-      if (access == Access::kRead) return;
+      if (access == Access::kRead || !x) return;
       VisitOperands(op, [&](std::string_view other_name, const auto& other, Access) {
         if constexpr (std::is_same_v<std::decay_t<decltype(other)>, Tensor>) {
           if (name == other_name || !Overlap(x, other)) return;

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "folio/backend/backend.h"
 #include "folio/base/clock.h"
 #include "folio/base/error.h"
 #include "folio/base/signals.h"
@@ -105,7 +106,7 @@ void RequireModelFor(const std::string& adapter, const std::string& model) {
 }
 
 void AddBackendFlag(Flags& flags, std::string* backend) {
-  flags.Value(Field{"backend", backend, "backend"}.Choices({"cpu", "reference"}));
+  flags.Value(Field{"backend", backend, "backend"}.Choices(BackendNames(/*finds_faults=*/false)));
 }
 
 void AddPresetFlag(Flags& flags, std::string* preset) {

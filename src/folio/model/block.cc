@@ -116,9 +116,9 @@ struct BlockPass {
 // Returns where the gradient of a sum is wanted rounded too, for JoinBackward to find it: nowhere
 // if that would do more than rounding.
 Tensor Rounded(const PassContext& pass, const DropoutPlace& place, const GptGradients& grads) {
-  const bool low = grads.d_branch.dtype() != grads.d_stream.dtype();
-  const bool plain = !pass.BlockDropout(0, place).active() && pass.config.residual_scale == 1;
-  return low && plain ? grads.d_branch : Tensor();
+  if (grads.d_branch.dtype() == grads.d_stream.dtype()) return {};
+  const bool more = pass.BlockDropout(0, place).active() || pass.config.residual_scale != 1;
+  return more ? Tensor() : grads.d_branch;
 }
 
 // Returns true if nothing stands between the blocks, each of which begins with a norm.
@@ -135,7 +135,8 @@ bool JoinsNorms(const PassContext& pass) {
 }
 
 Tensor RoundedResult(const PassContext& pass, const GptGradients& grads) {
-  return FollowEachOther(pass.config) ? Rounded(pass, kMlpResidual, grads) : Tensor();
+  const Tensor low = Rounded(pass, kMlpResidual, grads);
+  return low && FollowEachOther(pass.config) ? low : Tensor();
 }
 
 Tensor BlockOutput(const GptConfig& config, const BlockActivations& acts) {

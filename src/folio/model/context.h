@@ -32,7 +32,7 @@ struct PassOptions {
   bool packed = false;
   LoraConfig lora = {};  // the adapters of its linear layers
   Shard shard = {};      // of its layers, where ranks share them
-  // Those of the backend, and Memory::row_multiple of its memory: set by On.
+  // The forms that its backend wants, and Memory::row_multiple: set by On.
   BackendPreferences preferences = {};
   int64_t row_multiple = 1;
 

@@ -132,7 +132,7 @@ std::vector<Field> TrainConfig::Fields() {
             "recompute cheap activations in the backward pass: less memory, the same results"}
           .WithFlag("--recompute"),
       Field{"backend", &backend, "backend"}
-          .Choices({"cpu", "reference", "checked", "timed"})
+          .Choices(BackendNames())
           .WithFlag("--backend"),
       Field{"check_numerics", &check_numerics,
             "check all results of each operation, and end the run at the first that is not finite, "
