@@ -18,9 +18,9 @@ using AnyOperation = decltype(internal::AnyOf(Operations()));  // points at one
 
 // The forms of a pass that a backend runs best; those of the host's processors by default.
 struct BackendPreferences {
-  // The loss head takes so many rows at a time as have loss_logits logits, and not fewer than that
-  // many: products of BF16 round and pack the head's whole matrix for each chunk of rows, as dear
-  // as about 100 rows, and those of F32 read it as it is.
+  // The loss head takes rows of loss_logits logits at a time, but no fewer than loss_rows, or in
+  // BF16 than loss_rows_bf16: there products round and pack the head's whole matrix for each chunk
+  // of rows, which costs as much as about 100 rows.
   int64_t loss_logits = int64_t{1} << 22, loss_rows = 256, loss_rows_bf16 = 512;
   // In passes of BF16: logits of the loss are Low, and matrices have Low copies, which the
   // optimizer writes.
