@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,7 +21,9 @@
 #include "folio/backend/decorated_backends.h"
 #include "folio/backend/device/device_operations.h"
 #include "folio/backend/device/executor.h"
+#include "folio/backend/device/numbers.h"
 #include "folio/backend/test_op_cases.h"
+#include "tests/kit/sanitized.h"
 
 namespace folio::device {
 namespace {
@@ -87,7 +91,7 @@ void ExpectWritten(const Op& op) {
 class DeviceKernels : public testing::TestWithParam<KernelVariant> {
  protected:
   DeviceKernels() {
-    for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (uint64_t seed = 1; seed <= (kSanitized ? 1 : 3); ++seed) {
       executors_.push_back(std::make_unique<Executor>(seed));
     }
   }
@@ -136,6 +140,19 @@ INSTANTIATE_TEST_SUITE_P(, DeviceKernels, testing::ValuesIn(AllVariants()),
                          [](const auto& instance) {
                            return testing::PrintToString(instance.param);
                          });
+
+// The comparison with the reference accepts either neighbour of a number between two.
+TEST(Store, RoundsToBF16AsTheHostDoes) {
+  for (uint32_t upper = 0; upper < 0x10000; ++upper) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(Load(BF16{static_cast<uint16_t>(upper)})), upper << 16);
+    for (const uint32_t lower : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
+      const auto value = std::bit_cast<float>(upper << 16 | lower);
+      BF16 stored;
+      Store(stored, value);
+      ASSERT_EQ(stored.bits, ToBF16(value).bits) << upper << " " << lower;
+    }
+  }
+}
 
 // Frequencies are arguments of a launch, of which there is more than one for so many.
 TEST(RotaryAngles, HasKernelsForAnyNumberOfPairs) {

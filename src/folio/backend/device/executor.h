@@ -76,7 +76,7 @@ class Executor {
   std::vector<std::byte> shared_;  // arrays of the block with red zones between them
   std::vector<Array> arrays_;      // the first is the dynamic one
 
-  // Of the launch that runs.
+  // The launch that runs, and its block and thread.
   const LaunchShape* shape_ = nullptr;
   const std::function<void()>* body_ = nullptr;
   int64_t block_ = 0;

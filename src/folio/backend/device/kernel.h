@@ -1,6 +1,6 @@
 #pragma once
 
-// What kernels are written in. They are functions in headers that two compilers read: nvcc for a
+// The means of kernels. Kernels are functions in headers that two compilers read: nvcc for a
 // GPU, and the C++ compiler for the executor (executor.h), which runs them on the host in tests.
 // This header is the only one in which the two differ.
 //
