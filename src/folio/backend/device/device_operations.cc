@@ -462,6 +462,74 @@ bool LaunchOperation(Queue& queue, const MixBackward& op, int threads) {
   return true;
 }
 
+namespace {
+
+template <class Low, class Op>
+GatedAddArgs<Low> GatesOf(const Op& op) {
+  const int64_t G = op.weight.dim(0);
+  return {.x = op.x.template data<Low>(),
+          .weight = op.weight.template data<float>(),
+          .y = op.y.template data<float>(),
+          .factor = op.factor.template data<float>(),
+          .N = op.y.dim(0),
+          .X = op.x.dim(1),
+          .G = G,
+          .J = op.weight.dim(1),
+          .D = op.y.dim(1) / G,
+          .scale = Factor(op.scale)};
+}
+
+}  // namespace
+
+bool LaunchOperation(Queue& queue, const GatedAddForward& op, int threads) {
+  if (HasF64(op)) return false;
+  ForLow(op.x.dtype(), [&](auto low) {
+    ForLow(op.out.dtype, [&](auto sum) {
+      using Low = decltype(low);
+      using Sum = decltype(sum);
+      const GatedAddArgs<Low> args = GatesOf<Low>(op);
+      Begin(queue, WarpsFor(NameOf<GatedAddForward>(), args.N * args.G, threads),
+            GatedAddForwardKernel<Low, Sum>, args, Rows<Sum>(op.out));
+    });
+  });
+  return true;
+}
+
+namespace {
+
+// The sums come first: d_x may be d_out, and d_y may be y.
+template <class Low, class Sum, class Input>
+void LaunchGatedAddBackward(Queue& queue, const GatedAddBackward& op, int threads) {
+  constexpr const char* kName = NameOf<GatedAddBackward>();
+  const GatedAddArgs<Low> args = GatesOf<Low>(op);
+  const GatedAddGradients<Low, Sum> d = {args, Rows<const Sum>(op.d_out)};
+  AddColumnSums(queue, kName, GateWeightTerms<Low, Sum>{d}, op.d_weight, args.N, args.G * args.J,
+                threads);
+  if (op.d_factor) {
+    const int64_t gates = args.N * args.G;
+    BlockSums(queue, kName, GateFactorTerms<Low, Sum>{d}, SumAddedTo{op.d_factor.data<float>()},
+              gates, std::max<int64_t>(gates, 1), threads);
+  }
+  LaunchShape shape = WarpsFor(kName, args.N, threads);
+  shape.shared_bytes = static_cast<size_t>(threads / kWarp * args.G) * sizeof(float);
+  Begin(queue, shape, GatedAddBackwardKernel<Low, Sum, Input>, args, d.d_out, op.d_y.data<float>(),
+        op.d_x.data<Input>());
+}
+
+}  // namespace
+
+bool LaunchOperation(Queue& queue, const GatedAddBackward& op, int threads) {
+  if (HasF64(op)) return false;
+  ForLow(op.x.dtype(), [&](auto low) {
+    ForLow(op.d_out.dtype, [&](auto sum) {
+      ForLow(op.d_x.dtype(), [&](auto input) {
+        LaunchGatedAddBackward<decltype(low), decltype(sum), decltype(input)>(queue, op, threads);
+      });
+    });
+  });
+  return true;
+}
+
 // ---- Loss --------------------------------------------------------------------------------------
 
 bool LaunchOperation(Queue& queue, const LogitCap& op, int threads) {

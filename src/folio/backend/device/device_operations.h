@@ -10,7 +10,7 @@ namespace folio::device {
 // and begins nothing, if there are no kernels for these dtypes: for F64, and for an embedding whose
 // weight is neither F32 nor BF16. REQUIRES: op.Check() passes.
 //
-// There are none yet for products, attention, pages of keys and values, and sums with gates.
+// There are none yet for products, attention, and pages of keys and values.
 bool LaunchOperation(Queue& queue, const EmbeddingForward& op, int threads);
 bool LaunchOperation(Queue& queue, const EmbeddingBackward& op, int threads);
 bool LaunchOperation(Queue& queue, const LayerNormForward& op, int threads);
@@ -32,6 +32,8 @@ bool LaunchOperation(Queue& queue, const ResidualLayerNorm& op, int threads);
 bool LaunchOperation(Queue& queue, const ResidualRmsNorm& op, int threads);
 bool LaunchOperation(Queue& queue, const MixForward& op, int threads);
 bool LaunchOperation(Queue& queue, const MixBackward& op, int threads);
+bool LaunchOperation(Queue& queue, const GatedAddForward& op, int threads);
+bool LaunchOperation(Queue& queue, const GatedAddBackward& op, int threads);
 bool LaunchOperation(Queue& queue, const LogitCap& op, int threads);
 bool LaunchOperation(Queue& queue, const CrossEntropy& op, int threads);
 bool LaunchOperation(Queue& queue, const CrossEntropyBackward& op, int threads);

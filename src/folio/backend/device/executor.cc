@@ -22,14 +22,13 @@ constexpr std::byte kUnset{0xFF};
 
 thread_local Executor* running = nullptr;
 
-std::string NameOf(const std::source_location& place) {
-  const std::string_view file = place.file_name();
-  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), place.line());
+std::string NameOf(const Place& place) {
+  const std::string_view file = place.file;
+  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), place.line);
 }
 
-bool SamePlace(const std::source_location& a, const std::source_location& b) {
-  return a.line() == b.line() && a.column() == b.column() &&
-         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == b.file_name());
+bool SamePlace(const Place& a, const Place& b) {
+  return a.line == b.line && (a.file == b.file || std::string_view(a.file) == b.file);
 }
 
 }  // namespace
@@ -50,8 +49,8 @@ struct Executor::Thread {
 
   const int number;  // in its block
   State state = State::kRuns;
-  std::source_location place = {};  // where it waits
-  uint32_t lanes = 0;               // with which it meets
+  Place place = {};    // where it waits
+  uint32_t lanes = 0;  // with which it meets
   uint64_t bits = 0;
   Meeting* meeting = nullptr;  // the last one, until it is read
   Fiber fiber;
@@ -116,7 +115,7 @@ void Executor::RunBlock(const LaunchShape& shape) {
   std::fill_n(shared_.begin(), used, kUnset);
   shared_.resize(kMaxSharedBytes + 2 * kMaxArrays * kRedZone, kUnset);
   arrays_.clear();
-  AddArray(shape.shared_bytes, std::source_location::current());
+  AddArray(shape.shared_bytes, {});
   left_ = 0;
   ready_.clear();
   for (int i = 0; i < shape.threads; ++i) {
@@ -220,7 +219,7 @@ bool Executor::AllMeet(const Thread& own) const {
   return true;
 }
 
-const uint64_t* Executor::MeetLanes(uint64_t bits, uint32_t lanes, std::source_location place) {
+const uint64_t* Executor::MeetLanes(uint64_t bits, uint32_t lanes, Place place) {
   Thread& own = *thread_;
   own.place = place;
   own.lanes = lanes;
@@ -252,7 +251,7 @@ Executor::Meeting* Executor::FreeMeeting() {
   return meetings_.emplace_back(std::make_unique<Meeting>()).get();
 }
 
-void* Executor::AddArray(size_t bytes, std::source_location place) {
+void* Executor::AddArray(size_t bytes, Place place) {
   size_t total = bytes, end = 0;
   for (const Array& array : arrays_) {
     total += array.bytes;
@@ -305,14 +304,14 @@ int64_t BlockY() {
   return executor.block_ / executor.shape_->blocks;
 }
 
-void Barrier(std::source_location place) {
+void Barrier(Place place) {
   Executor& executor = Executor::Running();
   executor.thread_->place = place;
   executor.thread_->state = Executor::Thread::State::kAtBarrier;
   executor.Suspend();
 }
 
-void* SharedArray(size_t bytes, std::source_location place) {
+void* SharedArray(size_t bytes, Place place) {
   Executor& executor = Executor::Running();
   for (size_t i = 1; i < executor.arrays_.size(); ++i) {
     const Executor::Array& array = executor.arrays_[i];
@@ -326,11 +325,11 @@ void* DynamicSharedArray() {
   return executor.shared_.data() + executor.arrays_[0].offset;
 }
 
-const uint64_t* Meet(uint64_t bits, uint32_t lanes, std::source_location place) {
+const uint64_t* Meet(uint64_t bits, uint32_t lanes, Place place) {
   return Executor::Running().MeetLanes(bits, lanes, place);
 }
 
-void RequireLane(int lane, uint32_t lanes, std::source_location place) {
+void RequireLane(int lane, uint32_t lanes, Place place) {
   if (lane >= 0 && lane < kWarp && (lanes >> lane & 1) != 0) return;
   const Executor& executor = Executor::Running();
   executor.Fail(fmt::format("thread {} reads from lane {} in {}, where lanes {:#010x} meet",

@@ -5,7 +5,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -39,16 +38,16 @@ class Executor {
   friend int BlockThreads();
   friend int64_t BlockX();
   friend int64_t BlockY();
-  friend void Barrier(std::source_location place);
-  friend void* SharedArray(size_t bytes, std::source_location place);
+  friend void Barrier(Place place);
+  friend void* SharedArray(size_t bytes, Place place);
   friend void* DynamicSharedArray();
-  friend const uint64_t* Meet(uint64_t bits, uint32_t lanes, std::source_location place);
-  friend void RequireLane(int lane, uint32_t lanes, std::source_location place);
+  friend const uint64_t* Meet(uint64_t bits, uint32_t lanes, Place place);
+  friend void RequireLane(int lane, uint32_t lanes, Place place);
 
   struct Thread;
   struct Meeting;
   struct Array {
-    std::source_location place;
+    Place place;
     size_t offset = 0, bytes = 0;
   };
 
@@ -60,10 +59,10 @@ class Executor {
   void RunThreads();
   void Suspend();
   void OpenBarrier();
-  const uint64_t* MeetLanes(uint64_t bits, uint32_t lanes, std::source_location place);
+  const uint64_t* MeetLanes(uint64_t bits, uint32_t lanes, Place place);
   bool AllMeet(const Thread& own) const;
   Meeting* FreeMeeting();
-  void* AddArray(size_t bytes, std::source_location place);
+  void* AddArray(size_t bytes, Place place);
   void CheckRedZones() const;
   [[noreturn]] void Fail(const std::string& cause) const;
   std::string StateOf(const Thread& thread) const;

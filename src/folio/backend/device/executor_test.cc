@@ -152,7 +152,11 @@ FOLIO_KERNEL void MeetTheOneThatLeft(float* out) {
   out[ThreadInBlock()] = WarpSum(1.0f);
 }
 FOLIO_KERNEL void MeetInTwoCalls(float* out) {
-  out[ThreadInBlock()] = Lane() < 16 ? ShuffleXor(1.0f, 1) : ShuffleXor(2.0f, 1);
+  if (Lane() < 16) {
+    out[ThreadInBlock()] = ShuffleXor(1.0f, 1);
+  } else {
+    out[ThreadInBlock()] = ShuffleXor(2.0f, 1);
+  }
 }
 FOLIO_KERNEL void MeetAtABarrier(float* out) {
   if (Lane() == 0) {

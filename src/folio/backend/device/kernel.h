@@ -21,7 +21,6 @@
 #include <cuda_runtime.h>
 #else
 #include <functional>
-#include <source_location>
 #endif
 
 namespace folio::device {
@@ -109,6 +108,17 @@ void Launch(Queue& queue, const LaunchShape& shape, void (*kernel)(Parameters...
 #define FOLIO_DYNAMIC_SHARED(T, name) \
   T* const name = static_cast<T*>(::folio::device::DynamicSharedArray())
 
+// A call in a kernel.
+struct Place {
+  const char* file = "";
+  int line = 0;
+
+  // As a default argument: where the function with that argument is called.
+  static constexpr Place Here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 class Executor;
 using Queue = Executor;
 
@@ -117,24 +127,22 @@ int ThreadInBlock();
 int BlockThreads();
 int64_t BlockX();
 int64_t BlockY();
-void Barrier(std::source_location place = std::source_location::current());
-void* SharedArray(size_t bytes, std::source_location place = std::source_location::current());
+void Barrier(Place place = Place::Here());
+void* SharedArray(size_t bytes, Place place = Place::Here());
 void* DynamicSharedArray();
 
 // All `lanes` of the warp leave 64 bits each and get everybody's, until the thread meets others
 // again. Every function of warps is made of it.
-const uint64_t* Meet(uint64_t bits, uint32_t lanes, std::source_location place);
+const uint64_t* Meet(uint64_t bits, uint32_t lanes, Place place);
 // Ends the launch with an error if the thread's lane wants something of a lane that is not there.
-void RequireLane(int lane, uint32_t lanes, std::source_location place);
+void RequireLane(int lane, uint32_t lanes, Place place);
 
-inline void WarpBarrier(uint32_t lanes = kAllLanes,
-                        std::source_location place = std::source_location::current()) {
+inline void WarpBarrier(uint32_t lanes = kAllLanes, Place place = Place::Here()) {
   Meet(0, lanes, place);
 }
 
 template <class T>
-T ShuffleXor(T value, int distance, uint32_t lanes = kAllLanes,
-             std::source_location place = std::source_location::current()) {
+T ShuffleXor(T value, int distance, uint32_t lanes = kAllLanes, Place place = Place::Here()) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   const int other = (ThreadInBlock() % kWarp) ^ distance;
   RequireLane(other, lanes, place);
@@ -144,8 +152,7 @@ T ShuffleXor(T value, int distance, uint32_t lanes = kAllLanes,
   return value;
 }
 
-inline uint32_t Ballot(bool value, uint32_t lanes = kAllLanes,
-                       std::source_location place = std::source_location::current()) {
+inline uint32_t Ballot(bool value, uint32_t lanes = kAllLanes, Place place = Place::Here()) {
   const uint64_t* all = Meet(value ? 1 : 0, lanes, place);
   uint32_t ballot = 0;
   for (int lane = 0; lane < kWarp; ++lane) {
