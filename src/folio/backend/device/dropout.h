@@ -24,7 +24,9 @@ FOLIO_DEVICE uint32_t CounterBits(uint64_t seed, uint64_t stream, uint64_t index
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
   }
-  return counter[index / 16 % 4];
+  const uint32_t even = (index / 32 % 2 != 0) ? counter[2] : counter[0];
+  const uint32_t odd = (index / 32 % 2 != 0) ? counter[3] : counter[1];
+  return index / 16 % 2 != 0 ? odd : even;  // no array of a GPU's registers has a variable index
 }
 
 // Zeroes elements of an array, and multiplies the others by `factor`.
