@@ -230,7 +230,8 @@ const uint64_t* Executor::MeetLanes(uint64_t bits, uint32_t lanes, Place place) 
     Meeting* meeting = FreeMeeting();
     for (int lane = 0; lane < kWarp; ++lane) {
       if ((lanes >> lane & 1) == 0) continue;
-      Thread& other = *threads_[static_cast<size_t>(own.number / kWarp * kWarp + lane)];
+      const int number = own.number / kWarp * kWarp + lane;
+      Thread& other = *threads_[static_cast<size_t>(number)];
       meeting->bits[static_cast<size_t>(lane)] = other.bits;
       ++meeting->readers;
       other.meeting = meeting;
