@@ -130,7 +130,7 @@ foreach(file ${files})
   endforeach()
 
   # Of namespace folio: the backends' kernels have namespaces of their own.
-  if(file MATCHES "\\.h$" AND NOT file MATCHES "^backend/(cpu|reference)/")
+  if(file MATCHES "\\.h$" AND NOT file MATCHES "^backend/(cpu|device|reference)/")
     file(STRINGS ${SOURCE}/folio/${file} types REGEX "^(struct|class|enum class) [A-Za-z0-9_]+( final)?( [:{]|$)")
     foreach(line ${types})
       if(NOT line MATCHES "^(struct|class|enum class) ")

@@ -169,6 +169,15 @@ TEST_P(CpuBackend, ResultsDoNotDependOnTheNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(, CpuBackend, testing::ValuesIn(VariantsOf(Operations())), NameOf);
 
+TEST(OpMemory, SeesWhatIsWrittenOrAddedOutsideOfItsArrays) {
+  OpMemory aligned(Dtype::kF32, false), misaligned(Dtype::kF32, true);
+  const Tensor x = aligned.Random({4}), y = misaligned.Random({4});
+  EXPECT_TRUE(aligned.GuardsIntact() && misaligned.GuardsIntact());
+  x.data<float>()[4] = 1;
+  y.data<float>()[4] += 1;
+  EXPECT_FALSE(aligned.GuardsIntact() || misaligned.GuardsIntact());
+}
+
 TEST(MakeBackend, NamesTheNearestForAnUnknownName) {
   const Error error = Refused([] { MakeBackend("cpi"); }, ErrorKind::kUsage);
   EXPECT_TRUE(Contains(error.cause(), "cpu, reference, checked, timed"));

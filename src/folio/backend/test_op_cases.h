@@ -27,14 +27,18 @@ std::variant<Ops...> VariantOf(OperationList<Ops...>);
 }  // namespace internal
 using AnyOp = decltype(internal::VariantOf(Operations()));
 
-// Owns the operands of one operation. Bytes around each array, and between the rows of a Wide one,
-// are 0xFF, which is NaN in every number type; so are the operands that the operation must write.
+// Owns the operands of one operation. Operands that it must write are 0xFF, which is NaN in every
+// number type. Bytes around each array, and between the rows of a Wide one, are the same, or
+// numbers if misaligned: what is added to a NaN leaves no trace.
 class OpMemory {
  public:
   // Arrays begin at a 64-byte boundary, or one element after it if misaligned. `half` is the dtype
   // of operands marked Low.
   OpMemory(Dtype number, Dtype half, bool misaligned)
-      : number_(number), half_(half), misaligned_(misaligned) {}
+      : number_(number),
+        half_(half),
+        misaligned_(misaligned),
+        guard_{misaligned ? std::byte{0x3F} : std::byte{0xFF}} {}
   OpMemory(Dtype number, bool misaligned) : OpMemory(number, number, misaligned) {}
 
   Dtype number() const { return number_; }
@@ -80,6 +84,7 @@ class OpMemory {
 
   Dtype number_, half_;
   bool misaligned_;
+  std::byte guard_;
   uint64_t draws_ = 0;
   std::deque<Array> arrays_;
 };

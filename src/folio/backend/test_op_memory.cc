@@ -9,7 +9,7 @@ namespace folio {
 namespace {
 
 constexpr size_t kGuard = 64;
-constexpr std::byte kUntouched{0xFF};
+constexpr std::byte kUnset{0xFF};
 
 }  // namespace
 
@@ -25,10 +25,11 @@ double OpMemory::Normal(uint64_t index) {
 Tensor OpMemory::Allocate(Dtype dtype, Shape shape) {
   const size_t bytes = static_cast<size_t>(shape.count()) * DtypeSize(dtype);
   Array& array = arrays_.emplace_back();
-  array.memory.assign(bytes + 4 * kGuard, kUntouched);
+  array.memory.assign(bytes + 4 * kGuard, guard_);
   const auto address = reinterpret_cast<uintptr_t>(array.memory.data());
   const size_t begin =
       kGuard + (kGuard - address % kGuard) % kGuard + (misaligned_ ? DtypeSize(dtype) : 0);
+  std::fill_n(array.memory.begin() + static_cast<std::ptrdiff_t>(begin), bytes, kUnset);
   array.guards = {{0, begin}, {begin + bytes, array.memory.size()}};
   return {array.memory.data() + begin, dtype, shape};
 }
@@ -82,7 +83,8 @@ SequenceView OpMemory::Wide(Dtype dtype, int64_t B, int64_t T, int64_t C, int64_
   };
   for (int64_t row = 0; row < B * (T + spare); ++row) {
     const int64_t used = row % (T + spare) < T ? C : 0;
-    array.guards.emplace_back(offset(row, used), offset(row + 1, 0));
+    const auto& [begin, end] = array.guards.emplace_back(offset(row, used), offset(row + 1, 0));
+    std::fill_n(array.memory.begin() + static_cast<std::ptrdiff_t>(begin), end - begin, guard_);
   }
   return view;
 }
@@ -98,11 +100,11 @@ void OpMemory::Randomize(const SequenceView& x) {
 }
 
 bool OpMemory::GuardsIntact() const {
-  return std::all_of(arrays_.begin(), arrays_.end(), [](const Array& array) {
+  return std::all_of(arrays_.begin(), arrays_.end(), [this](const Array& array) {
     return std::all_of(array.guards.begin(), array.guards.end(), [&](const auto& guard) {
       return std::all_of(array.memory.begin() + static_cast<std::ptrdiff_t>(guard.first),
                          array.memory.begin() + static_cast<std::ptrdiff_t>(guard.second),
-                         [](std::byte byte) { return byte == kUntouched; });
+                         [this](std::byte byte) { return byte == guard_; });
     });
   });
 }
