@@ -12,7 +12,8 @@ enum class FencedOrder {
   kLate,  // when somebody waits, or copies from or to its memory
 };
 
-// The forms in which it wants passes and weights: by default those that keep the cpu backend's bits.
+// The forms in which it wants passes and weights: by default those that keep the cpu backend's
+// bits.
 struct FencedForm {
   BackendPreferences preferences = {.low_weights = true, .residual_norm = true};
   int64_t row_multiple = 1;  // Memory's

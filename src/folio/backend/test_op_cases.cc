@@ -505,12 +505,12 @@ void AddCrossEntropy(Cases& cases) {
         op.cap = scale == 2.0 ? 8.0 : 0;
         return op;
       };
-      cases.Add(name + " both", [=](OpMemory& m) { return both(m, m.number(), false); });
-      cases.AddPlain(name + " both in place",
-                     [=](OpMemory& m) { return both(m, m.number(), true); });
-      cases.AddMixed(name + " both low", [=](OpMemory& m) { return both(m, m.half(), false); });
-      cases.AddMixed(name + " both low in place",
-                     [=](OpMemory& m) { return both(m, m.half(), true); });
+      cases.AddMixed(name + " both", [=](OpMemory& m) { return both(m, m.number(), false); });
+      for (const bool in_place : {false, true}) {
+        const std::string both_name = fmt::format("{} both in place {}", name, in_place);
+        cases.AddPlain(both_name, [=](OpMemory& m) { return both(m, m.number(), in_place); });
+        cases.AddMixed(both_name, [=](OpMemory& m) { return both(m, m.half(), in_place); });
+      }
     }
   }
 }

@@ -131,9 +131,7 @@ std::vector<Field> TrainConfig::Fields() {
       Field{"recompute", &recompute,
             "recompute cheap activations in the backward pass: less memory, the same results"}
           .WithFlag("--recompute"),
-      Field{"backend", &backend, "backend"}
-          .Choices(BackendNames())
-          .WithFlag("--backend"),
+      Field{"backend", &backend, "backend"}.Choices(BackendNames()).WithFlag("--backend"),
       Field{"check_numerics", &check_numerics,
             "check all results of each operation, and end the run at the first that is not finite, "
             "with the name of the operation; slow"}
