@@ -439,8 +439,8 @@ void Scheduler::Run() {
     }
     const std::lock_guard lock(mutex_);
     RemoveEnded();
-    running_ = batch_ == nullptr ? 0 : batch_->running() + batch_->waiting();
     used_cache_bytes_ = batch_ == nullptr ? 0 : batch_->used_cache_bytes();
+    running_ = batch_ == nullptr ? 0 : batch_->running() + batch_->waiting();
   }
 }
 
