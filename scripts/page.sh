@@ -23,7 +23,7 @@ if [[ "$(cat "$roots/page.made" 2>/dev/null)" != "$packages $sources" ]]; then
     for tar in *.tar.*; do tar --extract --file \"\$tar\"; done
     cp -r /usr/include/toml++ /usr/include/xxhash.h /usr/include/png*.h /usr/include/archive*.h \
       /usr/include/*-linux-gnu/curl include/
-    cp nettle-*/nettle-types.h nettle-*/sha2.h include/nettle/"
+    cp nettle-*/nettle-types.h nettle-*/nettle-meta.h nettle-*/sha2.h include/nettle/"
   printf '%s\n' "$packages $sources" >"$roots/page.made"
 fi
 SHARED=1 inside page '

@@ -29,7 +29,7 @@ std::string WeightsSha256(const StoredModel& model) {
   Digest hash = Digest::Sha256();
   for (const auto& [name, info] : by_name) {
     hash.Add(fmt::format("{} {} {}\n", name, DtypeName(info->dtype), info->shape.ToString()));
-    hash.Add({reinterpret_cast<const char*>(info->data), info->bytes});
+    hash.Add({reinterpret_cast<const char*>(info->data), static_cast<size_t>(info->bytes)});
   }
   return hash.Hex();
 }
