@@ -50,14 +50,14 @@ namespace folio::device {
 #if defined(__x86_64__)
 
 struct Fiber::Context {
+  const void* stack_begin = nullptr;
+  size_t stack_bytes = 0;
   void* stack_pointer = nullptr;
 };
 
 Fiber::Fiber(size_t stack_bytes, void (*main)())
     : stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)),
-      stack_begin_(stack_.get()),
-      stack_bytes_(stack_bytes),
-      context_(std::make_unique<Context>()) {
+      context_(std::make_unique<Context>(Context{stack_.get(), stack_bytes})) {
   const auto end = reinterpret_cast<uintptr_t>(stack_.get() + stack_bytes) & ~uintptr_t{15};
   // Six registers, the address of main, and that to which main would return.
   auto* top = reinterpret_cast<uintptr_t*>(end) - 8;
@@ -69,14 +69,14 @@ Fiber::Fiber(size_t stack_bytes, void (*main)())
 #else
 
 struct Fiber::Context {
-  ucontext_t context;
+  const void* stack_begin = nullptr;
+  size_t stack_bytes = 0;
+  ucontext_t context = {};
 };
 
 Fiber::Fiber(size_t stack_bytes, void (*main)())
     : stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)),
-      stack_begin_(stack_.get()),
-      stack_bytes_(stack_bytes),
-      context_(std::make_unique<Context>()) {
+      context_(std::make_unique<Context>(Context{stack_.get(), stack_bytes})) {
   getcontext(&context_->context);
   context_->context.uc_stack.ss_sp = stack_.get();
   context_->context.uc_stack.ss_size = stack_bytes;
@@ -91,7 +91,7 @@ Fiber::~Fiber() = default;
 void Fiber::Switch(Fiber& from, Fiber& to) {
 #ifdef FOLIO_ADDRESS_SANITIZER
   void* frames = nullptr;
-  __sanitizer_start_switch_fiber(&frames, to.stack_begin_, to.stack_bytes_);
+  __sanitizer_start_switch_fiber(&frames, to.context_->stack_begin, to.context_->stack_bytes);
 #endif
 #if defined(__x86_64__)
   folio_switch_stacks(&from.context_->stack_pointer, to.context_->stack_pointer);
@@ -105,7 +105,8 @@ void Fiber::Switch(Fiber& from, Fiber& to) {
 
 void Fiber::Entered([[maybe_unused]] Fiber& from) {
 #ifdef FOLIO_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(nullptr, &from.stack_begin_, &from.stack_bytes_);
+  __sanitizer_finish_switch_fiber(nullptr, &from.context_->stack_begin,
+                                  &from.context_->stack_bytes);
 #endif
 }
 

@@ -26,8 +26,6 @@ class Fiber {
   struct Context;
 
   std::unique_ptr<std::byte[]> stack_;
-  const void* stack_begin_ = nullptr;
-  size_t stack_bytes_ = 0;
   std::unique_ptr<Context> context_;
 };
 

@@ -59,7 +59,7 @@ inline constexpr std::string_view kFullAttention = "full_attention",
 
 // Keys that express fields in another way (DerivedKey). The result must be complete where the
 // functions are named: else Clang gives them another type, which WebAssembly refuses.
-static_assert(sizeof(std::optional<Json>) > 0);
+static_assert(std::is_default_constructible_v<std::optional<Json>>);
 
 // Reads an object that describes the scaling of rotary positions: transformers has it in
 // "rope_parameters", and formerly in "rope_scaling", which takes precedence. The base is in it, or
