@@ -13,6 +13,7 @@
 #include "folio/base/rng.h"
 #include "folio/base/strings.h"
 #include "folio/tensor/dtype.h"
+#include "folio/tensor/memory_plan.h"
 
 namespace folio {
 
@@ -311,16 +312,17 @@ std::optional<NonFinite> FiniteBackend::Find(const Operand& x) const {
   const int64_t elements = rows == nullptr ? x.count()
                                            : (rows->B - 1) * rows->batch_stride +
                                                  (rows->T - 1) * rows->row_stride + rows->C;
-  std::vector<std::byte> copy(DtypeBytes(x.dtype(), elements));
-  backend().memory().Read(x.data(), copy.data(), copy.size());
+  const HostCopy copy(
+      Tensor(const_cast<std::byte*>(x.data()), x.dtype(), {elements}, &backend().memory()));
+  std::byte* const data = copy.tensor().raw();
   Operand copied = x;
   if (rows == nullptr) {
-    copied.view = Tensor(copy.data(), x.dtype(), std::get<Tensor>(x.view).shape());
+    copied.view = copy.tensor();
   } else {
-    std::get<SequenceView>(copied.view).data = copy.data();
+    std::get<SequenceView>(copied.view).data = data;
   }
   std::optional<NonFinite> found = FindNonFinite(copied);
-  if (found) found->at = x.data() + (found->at - copy.data());
+  if (found) found->at = x.data() + (found->at - data);
   return found;
 }
 

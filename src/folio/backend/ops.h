@@ -88,7 +88,7 @@ struct Dropout {
   int64_t Row(int64_t b, int64_t h, int64_t t, int64_t H, int64_t T) const {
     return (b * (heads > 0 ? heads : H) + h) * T + t;
   }
-  static int64_t RowStride(int64_t width) { return (width + 63) / 64 * 64; }
+  static int64_t RowStride(int64_t width) { return RoundUp(width, 64); }
 };
 
 // Returns true if a weight of that dtype is "stored".

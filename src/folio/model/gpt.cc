@@ -81,11 +81,7 @@ GptPass::GptPass(Backend& backend, const GptConfig& config, int64_t B, int64_t T
   plan_ = PlanBuffers(shape_);
   arena_ = Arena(plan_, backend.memory());
   BindBuffers(shape_, plan_, arena_, *buffers_);
-  MemoryPlan sum_plan;
-  const MemoryPlan::Id sum = sum_plan.AddMirrored("loss_sum", Dtype::kF64, {1});
-  sum_plan.Place();
-  sum_arena_ = Arena(sum_plan, backend.memory());
-  loss_sum_ = sum_arena_.GetMirror(sum_plan, sum);
+  loss_sum_ = DeviceCopy(Tensor(&loss_, {1}), "loss_sum", backend.memory());
   if (buffers_->sinusoids) {
     FillSinusoids(buffers_->sinusoids.host);
     buffers_->sinusoids.Send();
@@ -173,13 +169,13 @@ void GptPass::Logits(const GptParams& params, int64_t begin, int64_t end, const 
 double GptPass::Loss(const GptParams& params, std::span<const int32_t> targets) {
   SendTokensOf(pass_.shard, config_.vocab_size, targets, buffers_->targets, CrossEntropy::kIgnore);
   const HeadActivations& acts = buffers_->acts;
-  HeadForward(pass_, params, acts, buffers_->targets.device, loss_sum_.device);
+  HeadForward(pass_, params, acts, buffers_->targets.device, loss_sum_.tensor());
   return LossSum();
 }
 
 double GptPass::LossAndBackward(const GptParams& params, std::span<const int32_t> targets,
                                 double scale, const GptParams& d_params, bool accumulate) {
-  Backward(params, targets, scale, d_params, accumulate, loss_sum_.device);
+  Backward(params, targets, scale, d_params, accumulate, loss_sum_.tensor());
   return LossSum();
 }
 
@@ -205,7 +201,7 @@ void GptPass::ZeroWhatIsAddedTo(const GptParams& d_params) {
 
 double GptPass::LossSum() const {
   loss_sum_.Fetch();
-  return *loss_sum_.host.host<double>();
+  return loss_;
 }
 
 }  // namespace folio

@@ -90,8 +90,9 @@ class GptPass {
   DeviceCopy key_mask_, mask_;
   PassContext pass_;
   MemoryPlan plan_;
-  Arena arena_, sum_arena_;
-  Mirror loss_sum_;  // (1) f64
+  Arena arena_;
+  double loss_ = 0;
+  DeviceCopy loss_sum_;  // of loss_
   std::unique_ptr<PassBuffers> buffers_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "folio/backend/device/elementwise.h"
 #include "folio/backend/device/embedding.h"
@@ -22,19 +21,6 @@ namespace {
 template <class Op>
 constexpr const char* NameOf() {
   return Op::kName.data();  // of a literal
-}
-
-template <class Op>
-bool HasF64(const Op& op) {
-  bool has = false;
-  VisitOperands(op, [&](std::string_view, const auto& x, Access) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(x)>, Tensor>) {
-      has = has || (x && x.dtype() == Dtype::kF64);
-    } else {
-      has = has || (x && x.dtype == Dtype::kF64);
-    }
-  });
-  return has;
 }
 
 // Calls f with a number of that dtype: F32 or BF16.
@@ -96,7 +82,9 @@ void BlockSums(Queue& queue, const char* name, const Terms& terms, const Result&
 
 template <class Op>
 NormFactor FactorOf(const Op& op, double scale = 1) {
-  return {op.weight.template data<float>(), Factor(op.weight_offset), Factor(scale)};
+  NormFactor factor = {op.weight.template data<float>(), 0, Factor(scale)};
+  if constexpr (requires { op.weight_offset; }) factor.offset = Factor(op.weight_offset);
+  return factor;
 }
 
 // The dropout of an array of that many columns, whose other elements are multiplied by `factor`.
@@ -115,9 +103,7 @@ DropoutArgs DropoutOf(const Dropout& dropout, int64_t columns, double factor) {
 
 // ---- Embedding ---------------------------------------------------------------------------------
 
-bool LaunchOperation(Queue& queue, const EmbeddingForward& op, int threads) {
-  if (op.wte.dtype() != Dtype::kF32 && op.wte.dtype() != Dtype::kBF16) return false;
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const EmbeddingForward& op, int threads) {
   ForLow(op.wte.dtype(), [&](auto low) {
     using Weight = decltype(low);
     const EmbeddingForwardArgs<Weight> args = {
@@ -132,11 +118,9 @@ bool LaunchOperation(Queue& queue, const EmbeddingForward& op, int threads) {
     Begin(queue, ThreadsFor(NameOf<EmbeddingForward>(), op.out.count(), threads),
           EmbeddingForwardKernel<Weight>, args);
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const EmbeddingBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const EmbeddingBackward& op, int threads) {
   const auto add = [&](const Tensor& sums, const int32_t* positions) {
     if (!sums) return;
     const int64_t rows = sums.dim(0), N = op.ids.count(), C = sums.dim(1);
@@ -146,92 +130,68 @@ bool LaunchOperation(Queue& queue, const EmbeddingBackward& op, int threads) {
   };
   add(op.d_wte, op.ids.data<int32_t>());
   add(op.d_wpe, op.positions.data<int32_t>());
-  return true;
 }
 
 // ---- Norms -------------------------------------------------------------------------------------
 
-bool LaunchOperation(Queue& queue, const LayerNormForward& op, int threads) {
-  if (HasF64(op)) return false;
+namespace {
+
+template <class Op>
+void BeginNorm(Queue& queue, const Op& op, int threads) {
+  Tensor bias, mean;  // RMSNorm has none
+  if constexpr (requires { op.mean; }) bias = op.bias, mean = op.mean;
   ForLow(op.out.dtype(), [&](auto low) {
     using Low = decltype(low);
-    const LayerNormForwardArgs<Low> args = {.x = op.x.data<float>(),
-                                            .weight = op.weight.data<float>(),
-                                            .bias = op.bias.data<float>(),
-                                            .out = op.out.data<Low>(),
-                                            .mean = op.mean.data<float>(),
-                                            .rstd = op.rstd.data<float>(),
-                                            .N = op.x.dim(0),
-                                            .C = op.x.dim(1),
-                                            .eps = Factor(op.eps)};
-    Begin(queue, WarpsFor(NameOf<LayerNormForward>(), args.N, threads), LayerNormForwardKernel<Low>,
-          args);
+    const NormForwardArgs<Low> args = {.x = op.x.template data<float>(),
+                                       .factor = FactorOf(op),
+                                       .bias = bias.data<float>(),
+                                       .out = op.out.template data<Low>(),
+                                       .mean = mean.data<float>(),
+                                       .rstd = op.rstd.template data<float>(),
+                                       .N = op.x.dim(0),
+                                       .C = op.x.dim(1),
+                                       .eps = Factor(op.eps)};
+    Begin(queue, WarpsFor(NameOf<Op>(), args.N, threads), NormForwardKernel<Low>, args);
   });
-  return true;
 }
 
 // The sums over rows come first: d_x may be d_out.
-bool LaunchOperation(Queue& queue, const LayerNormBackward& op, int threads) {
-  if (HasF64(op)) return false;
-  constexpr const char* kName = NameOf<LayerNormBackward>();
+template <class Op>
+void BeginNormBackward(Queue& queue, const Op& op, int threads) {
+  constexpr const char* kName = NameOf<Op>();
+  Tensor mean, d_bias;
+  if constexpr (requires { op.mean; }) mean = op.mean, d_bias = op.d_bias;
   ForLow(op.d_out.dtype(), [&](auto low) {
     using Low = decltype(low);
-    const LayerNormBackwardArgs<Low> args = {.x = op.x.data<float>(),
-                                             .weight = op.weight.data<float>(),
-                                             .mean = op.mean.data<float>(),
-                                             .rstd = op.rstd.data<float>(),
-                                             .d_out = op.d_out.data<Low>(),
-                                             .d_x = op.d_x.data<float>(),
-                                             .d_x_low = op.d_x_low.data<BF16>(),
-                                             .N = op.x.dim(0),
-                                             .C = op.x.dim(1),
-                                             .accumulate = op.accumulate_d_x};
-    AddColumnSums(queue, kName,
-                  LayerNormWeightTerms<Low>{args.x, args.mean, args.rstd, args.d_out, args.C},
-                  op.d_weight, args.N, args.C, threads);
-    AddColumnSums(queue, kName, RowTerms<Low>{args.d_out, args.C}, op.d_bias, args.N, args.C,
-                  threads);
-    Begin(queue, WarpsFor(kName, args.N, threads), LayerNormBackwardKernel<Low>, args);
+    const NormBackwardArgs<Low> args = {.x = op.x.template data<float>(),
+                                        .factor = FactorOf(op),
+                                        .mean = mean.data<float>(),
+                                        .rstd = op.rstd.template data<float>(),
+                                        .d_out = op.d_out.template data<Low>(),
+                                        .d_x = op.d_x.template data<float>(),
+                                        .d_x_low = op.d_x_low.template data<BF16>(),
+                                        .N = op.x.dim(0),
+                                        .C = op.x.dim(1),
+                                        .accumulate = op.accumulate_d_x};
+    AddColumnSums(queue, kName, NormWeightTerms<Low>{args}, op.d_weight, args.N, args.C, threads);
+    AddColumnSums(queue, kName, NormBiasTerms<Low>{args}, d_bias, args.N, args.C, threads);
+    Begin(queue, WarpsFor(kName, args.N, threads), NormBackwardKernel<Low>, args);
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const RmsNormForward& op, int threads) {
-  if (HasF64(op)) return false;
-  ForLow(op.out.dtype(), [&](auto low) {
-    using Low = decltype(low);
-    const RmsNormForwardArgs<Low> args = {.x = op.x.data<float>(),
-                                          .factor = FactorOf(op),
-                                          .out = op.out.data<Low>(),
-                                          .rstd = op.rstd.data<float>(),
-                                          .N = op.x.dim(0),
-                                          .C = op.x.dim(1),
-                                          .eps = Factor(op.eps)};
-    Begin(queue, WarpsFor(NameOf<RmsNormForward>(), args.N, threads), RmsNormForwardKernel<Low>,
-          args);
-  });
-  return true;
-}
+}  // namespace
 
-bool LaunchOperation(Queue& queue, const RmsNormBackward& op, int threads) {
-  if (HasF64(op)) return false;
-  constexpr const char* kName = NameOf<RmsNormBackward>();
-  ForLow(op.d_out.dtype(), [&](auto low) {
-    using Low = decltype(low);
-    const RmsNormBackwardArgs<Low> args = {.x = op.x.data<float>(),
-                                           .factor = FactorOf(op),
-                                           .rstd = op.rstd.data<float>(),
-                                           .d_out = op.d_out.data<Low>(),
-                                           .d_x = op.d_x.data<float>(),
-                                           .d_x_low = op.d_x_low.data<BF16>(),
-                                           .N = op.x.dim(0),
-                                           .C = op.x.dim(1),
-                                           .accumulate = op.accumulate_d_x};
-    AddColumnSums(queue, kName, RmsNormWeightTerms<Low>{args.x, args.rstd, args.d_out, args.C},
-                  op.d_weight, args.N, args.C, threads);
-    Begin(queue, WarpsFor(kName, args.N, threads), RmsNormBackwardKernel<Low>, args);
-  });
-  return true;
+void BeginKernels(Queue& queue, const LayerNormForward& op, int threads) {
+  BeginNorm(queue, op, threads);
+}
+void BeginKernels(Queue& queue, const LayerNormBackward& op, int threads) {
+  BeginNormBackward(queue, op, threads);
+}
+void BeginKernels(Queue& queue, const RmsNormForward& op, int threads) {
+  BeginNorm(queue, op, threads);
+}
+void BeginKernels(Queue& queue, const RmsNormBackward& op, int threads) {
+  BeginNormBackward(queue, op, threads);
 }
 
 namespace {
@@ -256,19 +216,16 @@ HeadNormArgs<Low> HeadsOf(const Op& op, const SequenceView& x) {
 
 }  // namespace
 
-bool LaunchOperation(Queue& queue, const HeadNormForward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const HeadNormForward& op, int threads) {
   ForLow(op.x.dtype, [&](auto low) {
     using Low = decltype(low);
     const HeadNormArgs<Low> args = HeadsOf<Low>(op, op.x);
     Begin(queue, WarpsFor(NameOf<HeadNormForward>(), args.N * (args.C / args.group), threads),
           HeadNormForwardKernel<Low>, args);
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const HeadNormBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const HeadNormBackward& op, int threads) {
   constexpr const char* kName = NameOf<HeadNormBackward>();
   ForLow(op.d_x.dtype, [&](auto low) {
     using Low = decltype(low);
@@ -278,24 +235,20 @@ bool LaunchOperation(Queue& queue, const HeadNormBackward& op, int threads) {
                   threads);
     Begin(queue, WarpsFor(kName, groups, threads), HeadNormBackwardKernel<Low>, args);
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const HeadNormSums& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const HeadNormSums& op, int threads) {
   ForLow(op.x.dtype, [&](auto low) {
     using Low = decltype(low);
     const HeadNormArgs<Low> args = HeadsOf<Low>(op, op.x);
     Begin(queue, WarpsFor(NameOf<HeadNormSums>(), args.N, threads), HeadNormSumsKernel<Low>, args,
           op.sums.data<float>());
   });
-  return true;
 }
 
 // ---- Rotary positions --------------------------------------------------------------------------
 
-bool LaunchOperation(Queue& queue, const RotaryAngles& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const RotaryAngles& op, int threads) {
   RotaryAnglesArgs args = {};
   args.positions = op.positions.data<int32_t>();
   args.out = op.out.data<float>();
@@ -308,11 +261,9 @@ bool LaunchOperation(Queue& queue, const RotaryAngles& op, int threads) {
     Begin(queue, ThreadsFor(NameOf<RotaryAngles>(), args.N * args.count, threads),
           RotaryAnglesKernel, args);
   }
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const Rotary& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const Rotary& op, int threads) {
   ForLow(op.x.dtype, [&](auto low) {
     using Low = decltype(low);
     const RotaryArgs<Low> args = {.x = Rows<Low>(op.x),
@@ -326,53 +277,44 @@ bool LaunchOperation(Queue& queue, const Rotary& op, int threads) {
     Begin(queue, ThreadsFor(NameOf<Rotary>(), args.N * args.H * (args.r / 2), threads),
           RotaryKernel<Low>, args);
   });
-  return true;
 }
 
 // ---- Activation functions ----------------------------------------------------------------------
 
-bool LaunchOperation(Queue& queue, const ActivationForward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const ActivationForward& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     using Low = decltype(low);
     Begin(queue, ThreadsFor(NameOf<ActivationForward>(), op.x.count(), threads),
           ActivationForwardKernel<Low>, op.kind, op.x.data<Low>(), op.out.data<Low>(),
           op.x.count());
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const ActivationBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const ActivationBackward& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     using Low = decltype(low);
     Begin(queue, ThreadsFor(NameOf<ActivationBackward>(), op.x.count(), threads),
           ActivationBackwardKernel<Low>, op.kind, op.x.data<Low>(), op.d_out.data<Low>(),
           op.d_x.data<Low>(), op.x.count());
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const GatedForward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const GatedForward& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     using Low = decltype(low);
     Begin(queue, ThreadsFor(NameOf<GatedForward>(), op.out.count(), threads),
           GatedForwardKernel<Low>, op.kind, op.x.data<Low>(), op.out.data<Low>(), op.out.dim(0),
           op.out.dim(1));
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const GatedBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const GatedBackward& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     using Low = decltype(low);
     Begin(queue, ThreadsFor(NameOf<GatedBackward>(), op.d_out.count(), threads),
           GatedBackwardKernel<Low>, op.kind, op.x.data<Low>(), op.d_out.data<Low>(),
           op.d_x.data<Low>(), op.d_out.dim(0), op.d_out.dim(1));
   });
-  return true;
 }
 
 // ---- Residual ----------------------------------------------------------------------------------
@@ -393,33 +335,16 @@ void LaunchResidual(Queue& queue, const char* name, const Tensor& residual, cons
   });
 }
 
-template <class NormOp>
-bool LaunchResidualNorm(Queue& queue, const ResidualNorm<NormOp>& op, int threads) {
-  return LaunchOperation(queue, op.residual, threads) && LaunchOperation(queue, op.Norm(), threads);
-}
-
 }  // namespace
 
-bool LaunchOperation(Queue& queue, const ResidualForward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const ResidualForward& op, int threads) {
   LaunchResidual(queue, NameOf<ResidualForward>(), op.residual, op.x, op.out,
                  DropoutOf(op.dropout, op.x.dim(1), op.factor), threads);
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const ResidualBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const ResidualBackward& op, int threads) {
   LaunchResidual(queue, NameOf<ResidualBackward>(), {}, op.d_out, op.d_x,
                  DropoutOf(op.dropout, op.d_out.dim(1), op.factor), threads);
-  return true;
-}
-
-bool LaunchOperation(Queue& queue, const ResidualLayerNorm& op, int threads) {
-  return LaunchResidualNorm(queue, op, threads);
-}
-
-bool LaunchOperation(Queue& queue, const ResidualRmsNorm& op, int threads) {
-  return LaunchResidualNorm(queue, op, threads);
 }
 
 // ---- Mix ---------------------------------------------------------------------------------------
@@ -438,16 +363,13 @@ MixArgs MixOf(const Op& op) {
 
 }  // namespace
 
-bool LaunchOperation(Queue& queue, const MixForward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const MixForward& op, int threads) {
   Begin(queue, ThreadsFor(NameOf<MixForward>(), op.x.count(), threads), MixForwardKernel, MixOf(op),
         op.out.data<float>());
-  return true;
 }
 
 // The sums come first: d_x may be d_out.
-bool LaunchOperation(Queue& queue, const MixBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const MixBackward& op, int threads) {
   constexpr const char* kName = NameOf<MixBackward>();
   const int64_t count = op.x.count();
   const auto add = [&](const Tensor& x, double sign, const Tensor& sum) {
@@ -459,7 +381,6 @@ bool LaunchOperation(Queue& queue, const MixBackward& op, int threads) {
   add(op.y, op.sign, op.d_y_factor);
   Begin(queue, ThreadsFor(kName, count, threads), MixBackwardKernel, MixOf(op),
         op.d_out.data<float>(), op.d_x.data<float>(), op.d_y.data<float>(), op.accumulate_d_y);
-  return true;
 }
 
 namespace {
@@ -481,8 +402,7 @@ GatedAddArgs<Low> GatesOf(const Op& op) {
 
 }  // namespace
 
-bool LaunchOperation(Queue& queue, const GatedAddForward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const GatedAddForward& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     ForLow(op.out.dtype, [&](auto sum) {
       using Low = decltype(low);
@@ -492,7 +412,6 @@ bool LaunchOperation(Queue& queue, const GatedAddForward& op, int threads) {
             GatedAddForwardKernel<Low, Sum>, args, Rows<Sum>(op.out));
     });
   });
-  return true;
 }
 
 namespace {
@@ -518,8 +437,7 @@ void LaunchGatedAddBackward(Queue& queue, const GatedAddBackward& op, int thread
 
 }  // namespace
 
-bool LaunchOperation(Queue& queue, const GatedAddBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const GatedAddBackward& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     ForLow(op.d_out.dtype, [&](auto sum) {
       ForLow(op.d_x.dtype(), [&](auto input) {
@@ -527,19 +445,16 @@ bool LaunchOperation(Queue& queue, const GatedAddBackward& op, int threads) {
       });
     });
   });
-  return true;
 }
 
 // ---- Loss --------------------------------------------------------------------------------------
 
-bool LaunchOperation(Queue& queue, const LogitCap& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const LogitCap& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     using Low = decltype(low);
     Begin(queue, ThreadsFor(NameOf<LogitCap>(), op.x.count(), threads), LogitCapKernel<Low>,
           op.x.data<Low>(), op.x.count(), Factor(op.cap));
   });
-  return true;
 }
 
 namespace {
@@ -565,28 +480,23 @@ void ForLoss(const Op& op, F f) {
 
 }  // namespace
 
-bool LaunchOperation(Queue& queue, const CrossEntropy& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const CrossEntropy& op, int threads) {
   ForLoss(op, [&]<class Logit, class Gradient>(const CrossEntropyArgs<Logit, Gradient>& args) {
     Begin(queue, WarpsFor(NameOf<CrossEntropy>(), args.N, threads),
           CrossEntropyKernel<Logit, Gradient>, args, op.losses.data<float>(), op.lse.data<float>());
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const CrossEntropyBackward& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const CrossEntropyBackward& op, int threads) {
   ForLoss(op, [&]<class Logit, class Gradient>(const CrossEntropyArgs<Logit, Gradient>& args) {
     Begin(queue, WarpsFor(NameOf<CrossEntropyBackward>(), args.N, threads),
           CrossEntropyBackwardKernel<Logit, Gradient>, args, op.lse.data<float>());
   });
-  return true;
 }
 
 // ---- Optimizer, and what else goes through an array --------------------------------------------
 
-bool LaunchOperation(Queue& queue, const AdamWUpdate& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const AdamWUpdate& op, int threads) {
   const auto step = static_cast<double>(op.step);
   const AdamWArgs args = {.param = op.param.data<float>(),
                           .grad = op.grad.data<float>(),
@@ -605,10 +515,9 @@ bool LaunchOperation(Queue& queue, const AdamWUpdate& op, int threads) {
                           .v_correction = Factor(1 - std::pow(op.beta2, step)),
                           .grad_scale = Factor(op.grad_scale)};
   Begin(queue, ThreadsFor(NameOf<AdamWUpdate>(), args.count, threads), AdamWKernel, args);
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const SumOfElements& op, int threads) {
+void BeginKernels(Queue& queue, const SumOfElements& op, int threads) {
   constexpr const char* kName = NameOf<SumOfElements>();
   const int64_t n = op.x.count(), block = std::max<int64_t>(n, 1);
   const SumsInto result = {op.out.data<double>()};
@@ -617,41 +526,32 @@ bool LaunchOperation(Queue& queue, const SumOfElements& op, int threads) {
   } else {
     BlockSums(queue, kName, Elements<float>{op.x.data<float>()}, result, n, block, threads);
   }
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const SumOfSquares& op, int threads) {
-  if (op.x.dtype() == Dtype::kF64) return false;
+void BeginKernels(Queue& queue, const SumOfSquares& op, int threads) {
   const int64_t n = op.x.count();
   BlockSums(queue, NameOf<SumOfSquares>(), Squares{op.x.data<float>()},
             SumsInto{op.out.data<double>()}, n, op.block > 0 ? op.block : std::max<int64_t>(n, 1),
             threads);
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const Scale& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const Scale& op, int threads) {
   ForLow(op.x.dtype(), [&](auto low) {
     using Low = decltype(low);
     Begin(queue, ThreadsFor(NameOf<Scale>(), op.x.count(), threads), ScaleKernel<Low>,
           op.x.data<Low>(), op.x.count(), Factor(op.factor));
   });
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const CopyColumns& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const CopyColumns& op, int threads) {
   const int64_t N = op.x.B * op.x.T;
   Begin(queue, ThreadsFor(NameOf<CopyColumns>(), N * op.x.C, threads), CopyColumnsKernel,
         Rows<const float>(op.x), Rows<float>(op.out), N, op.x.C, op.accumulate);
-  return true;
 }
 
-bool LaunchOperation(Queue& queue, const Fill& op, int threads) {
-  if (HasF64(op)) return false;
+void BeginKernels(Queue& queue, const Fill& op, int threads) {
   Begin(queue, ThreadsFor(NameOf<Fill>(), op.out.count(), threads), FillKernel,
         op.out.data<float>(), op.out.count(), Factor(op.value));
-  return true;
 }
 
 }  // namespace folio::device

@@ -7,88 +7,7 @@
 
 namespace folio::device {
 
-template <class Low>
-struct LayerNormForwardArgs {
-  const float *x, *weight, *bias;  // bias may be null
-  Low* out;
-  float *mean, *rstd;
-  int64_t N, C;
-  float eps;
-};
-
-template <class Low>
-FOLIO_KERNEL void LayerNormForwardKernel(LayerNormForwardArgs<Low> a) {
-  const int64_t n = WarpInGrid();
-  if (n >= a.N) return;
-  const float* x = a.x + n * a.C;
-  float sum = 0, squares = 0;
-  for (int64_t c = Lane(); c < a.C; c += kWarp) sum += x[c];
-  const float mean = WarpSum(sum) / static_cast<float>(a.C);
-  for (int64_t c = Lane(); c < a.C; c += kWarp) squares += (x[c] - mean) * (x[c] - mean);
-  const float rstd = 1.0f / sqrtf(WarpSum(squares) / static_cast<float>(a.C) + a.eps);
-  for (int64_t c = Lane(); c < a.C; c += kWarp) {
-    const float y = (x[c] - mean) * rstd * a.weight[c];
-    Store(a.out[n * a.C + c], a.bias != nullptr ? y + a.bias[c] : y);
-  }
-  if (Lane() != 0) return;
-  a.mean[n] = mean;
-  a.rstd[n] = rstd;
-}
-
-template <class Low>
-struct LayerNormBackwardArgs {
-  const float *x, *weight, *mean, *rstd;
-  const Low* d_out;
-  float* d_x;
-  BF16* d_x_low;  // null if nobody wants it
-  int64_t N, C;
-  bool accumulate;
-};
-
-// d_x alone. It may be d_out: each lane writes elements that it alone has read.
-template <class Low>
-FOLIO_KERNEL void LayerNormBackwardKernel(LayerNormBackwardArgs<Low> a) {
-  const int64_t n = WarpInGrid();
-  if (n >= a.N) return;
-  const float mean = a.mean[n], rstd = a.rstd[n];
-  float g_sum = 0, gy_sum = 0;
-  for (int64_t c = Lane(); c < a.C; c += kWarp) {
-    const float g = Load(a.d_out[n * a.C + c]) * a.weight[c];
-    g_sum += g;
-    gy_sum += g * ((a.x[n * a.C + c] - mean) * rstd);
-  }
-  const float g_mean = WarpSum(g_sum) / static_cast<float>(a.C);
-  const float gy_mean = WarpSum(gy_sum) / static_cast<float>(a.C);
-  for (int64_t i = n * a.C + Lane(); i < (n + 1) * a.C; i += kWarp) {
-    const float y = (a.x[i] - mean) * rstd;
-    const float d = rstd * (Load(a.d_out[i]) * a.weight[i - n * a.C] - g_mean - y * gy_mean);
-    const float d_x = a.accumulate ? a.d_x[i] + d : d;
-    a.d_x[i] = d_x;
-    if (a.d_x_low != nullptr) Store(a.d_x_low[i], d_x);
-  }
-}
-
-// Terms of the gradients of LayerNorm's weight and bias.
-template <class Low>
-struct LayerNormWeightTerms {
-  const float *x, *mean, *rstd;
-  const Low* d_out;
-  int64_t C;
-
-  FOLIO_DEVICE float operator()(int64_t n, int64_t c) const {
-    return Load(d_out[n * C + c]) * ((x[n * C + c] - mean[n]) * rstd[n]);
-  }
-};
-
-template <class Low>
-struct RowTerms {
-  const Low* x;
-  int64_t C;
-
-  FOLIO_DEVICE float operator()(int64_t n, int64_t c) const { return Load(x[n * C + c]); }
-};
-
-// The factor of an RMSNorm's normalised row; weight may be null.
+// The factor of a normalised element; weight may be null.
 struct NormFactor {
   const float* weight;
   float offset, scale;
@@ -98,72 +17,93 @@ struct NormFactor {
   }
 };
 
+// A norm of N rows: LayerNorm or, if mean is null, RMSNorm.
 template <class Low>
-struct RmsNormForwardArgs {
+struct NormForwardArgs {
   const float* x;
   NormFactor factor;
+  const float* bias;  // may be null
   Low* out;
-  float* rstd;
+  float *mean, *rstd;
   int64_t N, C;
   float eps;
 };
 
 template <class Low>
-FOLIO_KERNEL void RmsNormForwardKernel(RmsNormForwardArgs<Low> a) {
+FOLIO_KERNEL void NormForwardKernel(NormForwardArgs<Low> a) {
   const int64_t n = WarpInGrid();
   if (n >= a.N) return;
   const float* x = a.x + n * a.C;
-  float squares = 0;
-  for (int64_t c = Lane(); c < a.C; c += kWarp) squares += x[c] * x[c];
+  float mean = 0, squares = 0;
+  if (a.mean != nullptr) {
+    for (int64_t c = Lane(); c < a.C; c += kWarp) mean += x[c];
+    mean = WarpSum(mean) / static_cast<float>(a.C);
+  }
+  for (int64_t c = Lane(); c < a.C; c += kWarp) squares += (x[c] - mean) * (x[c] - mean);
   const float rstd = 1.0f / sqrtf(WarpSum(squares) / static_cast<float>(a.C) + a.eps);
   for (int64_t c = Lane(); c < a.C; c += kWarp) {
-    Store(a.out[n * a.C + c], x[c] * rstd * a.factor(c));
+    const float y = (x[c] - mean) * rstd * a.factor(c);
+    Store(a.out[n * a.C + c], a.bias != nullptr ? y + a.bias[c] : y);
   }
-  if (Lane() == 0) a.rstd[n] = rstd;
+  if (Lane() != 0) return;
+  if (a.mean != nullptr) a.mean[n] = mean;
+  a.rstd[n] = rstd;
 }
 
 template <class Low>
-struct RmsNormBackwardArgs {
+struct NormBackwardArgs {
   const float* x;
   NormFactor factor;
-  const float* rstd;
+  const float *mean, *rstd;  // as in the forward
   const Low* d_out;
   float* d_x;
   BF16* d_x_low;  // null if nobody wants it
   int64_t N, C;
   bool accumulate;
+
+  FOLIO_DEVICE float Normed(int64_t n, int64_t c) const {
+    return (x[n * C + c] - (mean != nullptr ? mean[n] : 0.0f)) * rstd[n];
+  }
+  FOLIO_DEVICE float Gradient(int64_t n, int64_t c) const { return Load(d_out[n * C + c]); }
 };
 
-// d_x alone, which may be d_out.
+// d_x alone. It may be d_out: each lane writes elements that it alone has read.
 template <class Low>
-FOLIO_KERNEL void RmsNormBackwardKernel(RmsNormBackwardArgs<Low> a) {
+FOLIO_KERNEL void NormBackwardKernel(NormBackwardArgs<Low> a) {
   const int64_t n = WarpInGrid();
   if (n >= a.N) return;
-  const float rstd = a.rstd[n];
-  float sum = 0;
+  float g_sum = 0, gy_sum = 0;
   for (int64_t c = Lane(); c < a.C; c += kWarp) {
-    sum += Load(a.d_out[n * a.C + c]) * a.factor(c) * a.x[n * a.C + c];
+    const float g = a.Gradient(n, c) * a.factor(c);
+    g_sum += g;
+    gy_sum += g * a.Normed(n, c);
   }
-  const float mean = WarpSum(sum) / static_cast<float>(a.C);
+  const float g_mean = a.mean != nullptr ? WarpSum(g_sum) / static_cast<float>(a.C) : 0.0f;
+  const float gy_mean = WarpSum(gy_sum) / static_cast<float>(a.C);
   for (int64_t c = Lane(); c < a.C; c += kWarp) {
     const int64_t i = n * a.C + c;
-    const float y = a.x[i] * rstd;
-    const float d = rstd * (Load(a.d_out[i]) * a.factor(c) - y * rstd * mean);
+    const float g = a.Gradient(n, c) * a.factor(c);
+    const float d = a.rstd[n] * (g - g_mean - a.Normed(n, c) * gy_mean);
     const float d_x = a.accumulate ? a.d_x[i] + d : d;
     a.d_x[i] = d_x;
     if (a.d_x_low != nullptr) Store(a.d_x_low[i], d_x);
   }
 }
 
+// Terms of the gradients of a norm's weight and bias.
 template <class Low>
-struct RmsNormWeightTerms {
-  const float *x, *rstd;
-  const Low* d_out;
-  int64_t C;
+struct NormWeightTerms {
+  NormBackwardArgs<Low> a;
 
   FOLIO_DEVICE float operator()(int64_t n, int64_t c) const {
-    return Load(d_out[n * C + c]) * (x[n * C + c] * rstd[n]);
+    return a.Gradient(n, c) * a.Normed(n, c);
   }
+};
+template <class Low>
+struct NormBiasTerms {
+  NormBackwardArgs<Low> a;
+
+  FOLIO_DEVICE float operator()(int64_t n, int64_t c) const { return a.Gradient(n, c); }
 };
 
 // Rows of queries or keys, normalised in groups of `group` channels, or as parts of rows of `whole`
